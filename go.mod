@@ -1,0 +1,3 @@
+module github.com/tgssim/tgssim
+
+go 1.26
