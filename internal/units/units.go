@@ -4,11 +4,9 @@
 package units
 
 import (
-	"fmt"
 	"math"
+	"math/big"
 	"math/bits"
-	"strconv"
-	"strings"
 
 	"github.com/tgssim/tgssim/sim"
 )
@@ -49,212 +47,60 @@ func (r Rate) BytesPerPicosecond() float64 { return float64(r) / 8e12 }
 
 // Time returns how long n bytes take at rate r, rounded up to the picosecond in
 // which the last bit has left. It is exact (128-bit arithmetic) and saturates
-// at sim.Never. A rate that is not positive takes forever.
+// at sim.Never. No bytes take no time; a rate that is not positive takes
+// forever.
 func (r Rate) Time(n Bytes) sim.Time { return r.TimeScaled(n, 1, 1) }
 
 // TimeScaled returns how long n*num/den bytes take at rate r, rounded up once.
 // It serves protocols whose wire bytes are a rational multiple of the payload,
-// such as 4178/4096. num and den must be positive.
+// such as 4178/4096. num and den must be positive. It is exact and saturates at
+// sim.Never for every argument, and does not allocate while n*num and den*r fit
+// into 64 bits: up to 4 PB at 4178/4096.
 func (r Rate) TimeScaled(n Bytes, num, den int64) sim.Time {
-	if n <= 0 {
+	if n <= 0 || num <= 0 {
 		return 0
 	}
-	if r <= 0 {
+	if r <= 0 || den <= 0 {
 		return sim.Never
 	}
-	// ceil(n*num*8e12 / (den*r)): reduce first so that both sides fit.
-	a, b := reduce(uint64(n), uint64(den))
-	c, d := reduce(uint64(num), b)
-	f, g := reduce(8e12, uint64(r))
-	a, g = reduce(a, g)
-	c, g = reduce(c, g)
-	f, d = reduce(f, d)
-	hi, lo := bits.Mul64(a, c)
-	if hi != 0 {
-		return sim.Never
+	// ceil(n*num * oneBps / (den*r))
+	ah, a := bits.Mul64(uint64(n), uint64(num))
+	dh, d := bits.Mul64(uint64(den), uint64(r))
+	if ah != 0 || dh != 0 {
+		return r.timeScaledBig(n, num, den)
 	}
-	hi, lo = bits.Mul64(lo, f)
-	dh, dl := bits.Mul64(d, g)
-	if dh != 0 {
-		return 1 // more than 2^64 times slower than one byte per picosecond cannot be
+	hi, lo := bits.Mul64(a, oneBps)
+	if hi >= d {
+		return sim.Never // the quotient needs more than 64 bits
 	}
-	if hi >= dl {
-		return sim.Never
-	}
-	q, rem := bits.Div64(hi, lo, dl)
-	if rem != 0 {
-		q++
-	}
+	q, rem := bits.Div64(hi, lo, d)
 	if q >= math.MaxInt64 {
 		return sim.Never
+	}
+	if rem != 0 {
+		q++
 	}
 	return sim.Time(q)
 }
 
-func reduce(a, b uint64) (uint64, uint64) {
-	x, y := a, b
-	for y != 0 {
-		x, y = y, x%y
+// oneBps is the time of one byte at one bit per second, in picoseconds.
+const oneBps = 8 * uint64(sim.Second)
+
+// timeScaledBig is TimeScaled for positive arguments of any size.
+func (r Rate) timeScaledBig(n Bytes, num, den int64) sim.Time {
+	a := new(big.Int).Mul(big.NewInt(int64(n)), big.NewInt(num))
+	a.Mul(a, new(big.Int).SetUint64(oneBps))
+	d := new(big.Int).Mul(big.NewInt(den), big.NewInt(int64(r)))
+	q, rem := a.DivMod(a, d, new(big.Int))
+	if rem.Sign() != 0 {
+		q.Add(q, big.NewInt(1))
 	}
-	if x == 0 {
-		return a, b
+	if !q.IsInt64() {
+		return sim.Never
 	}
-	return a / x, b / x
+	return sim.Time(q.Int64())
 }
 
-// Interval returns the mean spacing of events at frequency f, in seconds.
+// Interval returns the mean spacing of events at frequency f, in seconds: +Inf
+// at frequency 0.
 func (f Frequency) Interval() float64 { return 1 / float64(f) }
-
-type multiple struct {
-	name string
-	size float64
-}
-
-var byteUnits = []multiple{
-	{"TiB", 1 << 40},
-	{"GiB", 1 << 30},
-	{"MiB", 1 << 20},
-	{"KiB", 1 << 10},
-	{"TB", 1e12},
-	{"GB", 1e9},
-	{"MB", 1e6},
-	{"KB", 1e3},
-	{"kB", 1e3},
-	{"B", 1},
-}
-
-var rateUnits = []multiple{
-	{"Tbps", 1e12},
-	{"Gbps", 1e9},
-	{"Mbps", 1e6},
-	{"kbps", 1e3},
-	{"bps", 1},
-	{"Tb/s", 1e12},
-	{"Gb/s", 1e9},
-	{"Mb/s", 1e6},
-	{"kb/s", 1e3},
-	{"b/s", 1},
-	{"TB/s", 8e12},
-	{"GB/s", 8e9},
-	{"MB/s", 8e6},
-	{"kB/s", 8e3},
-	{"KB/s", 8e3},
-	{"B/s", 8},
-}
-
-// split cuts "400Gbps" or "400 Gbps" into its number and its unit.
-func split(s string) (float64, string, error) {
-	s = strings.TrimSpace(s)
-	end := 0
-	for end < len(s) && strings.IndexByte("+-.0123456789", s[end]) >= 0 {
-		end++
-	}
-	// An exponent, but not the unit that may follow: "1e9B", "3.35e12B/s".
-	if end < len(s) && (s[end] == 'e' || s[end] == 'E') {
-		e := end + 1
-		for e < len(s) && strings.IndexByte("+-0123456789", s[e]) >= 0 {
-			e++
-		}
-		if _, err := strconv.ParseFloat(s[:e], 64); err == nil {
-			end = e
-		}
-	}
-	v, err := strconv.ParseFloat(s[:end], 64)
-	if err != nil || math.IsInf(v, 0) || math.IsNaN(v) {
-		return 0, "", fmt.Errorf("%q does not start with a number", s)
-	}
-	return v, strings.TrimSpace(s[end:]), nil
-}
-
-func parse(s, what, example string, table []multiple) (float64, error) {
-	v, unit, err := split(s)
-	if err != nil {
-		return 0, fmt.Errorf("%w: write a %s such as %s", err, what, example)
-	}
-	if unit == "" {
-		if v == 0 {
-			return 0, nil
-		}
-		return 0, fmt.Errorf("%q has no unit: write a %s such as %s", s, what, example)
-	}
-	for _, m := range table {
-		if m.name == unit {
-			v *= m.size
-			if math.Abs(v) >= math.MaxInt64 {
-				return 0, fmt.Errorf("%q is too large for a %s", s, what)
-			}
-			return v, nil
-		}
-	}
-	names := make([]string, len(table))
-	for i, m := range table {
-		names[i] = m.name
-	}
-	return 0, fmt.Errorf("%q has an unknown unit %q: use %s", s, unit, strings.Join(names, ", "))
-}
-
-func whole(v float64, s, what string) (int64, error) {
-	if v != math.Trunc(v) {
-		return 0, fmt.Errorf("%q is not a whole number of %s", s, what)
-	}
-	return int64(v), nil
-}
-
-// UnmarshalText reads a byte count with its unit: "64KiB", "80GB", "4096B".
-func (n *Bytes) UnmarshalText(text []byte) error {
-	v, err := parse(string(text), "size", "64KiB or 80GB", byteUnits)
-	if err != nil {
-		return err
-	}
-	w, err := whole(v, string(text), "bytes")
-	*n = Bytes(w)
-	return err
-}
-
-// UnmarshalText reads a data rate with its unit: "400Gbps" (bits) or "50GB/s"
-// (bytes).
-func (r *Rate) UnmarshalText(text []byte) error {
-	v, err := parse(string(text), "rate", "400Gbps or 50GB/s", rateUnits)
-	if err != nil {
-		return err
-	}
-	w, err := whole(v, string(text), "bits per second")
-	*r = Rate(w)
-	return err
-}
-
-// UnmarshalText reads a frequency: "20/s", "90/min".
-func (f *Frequency) UnmarshalText(text []byte) error {
-	v, err := parse(string(text), "frequency", "20/s or 90/min",
-		[]multiple{{"/s", 1}, {"/min", 1. / 60}, {"/h", 1. / 3600}})
-	*f = Frequency(v)
-	return err
-}
-
-func print(n int64, table []multiple) string {
-	for _, m := range table {
-		if m.size <= math.Abs(float64(n)) && n%int64(m.size) == 0 {
-			return strconv.FormatInt(n/int64(m.size), 10) + m.name
-		}
-	}
-	return strconv.FormatInt(n, 10) + table[len(table)-1].name
-}
-
-// String prints n exactly, in the largest unit that divides it.
-func (n Bytes) String() string { return print(int64(n), byteUnits) }
-
-// String prints r exactly, in bits per second with the largest unit that
-// divides it.
-func (r Rate) String() string { return print(int64(r), rateUnits[:5]) }
-
-// String prints f per second.
-func (f Frequency) String() string { return strconv.FormatFloat(float64(f), 'g', -1, 64) + "/s" }
-
-// MarshalText prints n as String does.
-func (n Bytes) MarshalText() ([]byte, error) { return []byte(n.String()), nil }
-
-// MarshalText prints r as String does.
-func (r Rate) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
-
-// MarshalText prints f as String does.
-func (f Frequency) MarshalText() ([]byte, error) { return []byte(f.String()), nil }
