@@ -1,0 +1,290 @@
+// Package collective turns an operation and a placement into traffic: which
+// GPU sends how many bytes to which for an MoE dispatch, a combine or an
+// all-reduce. It knows nothing of time on the wire; the fabric does.
+package collective
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/tgssim/tgssim/fabric"
+	"github.com/tgssim/tgssim/internal/config"
+	"github.com/tgssim/tgssim/sim"
+	"github.com/tgssim/tgssim/topology"
+)
+
+// The AllToAll modes of an MoE layer, after DeepEP's two kernel families.
+const (
+	// ModeLowLatency sends each selected expert its own copy of the token,
+	// straight to the expert's GPU.
+	ModeLowLatency = "low_latency"
+	// ModeNormal sends a token at most once to each server, to the GPU with the
+	// sender's local index, which forwards it over NVLink to the GPUs there.
+	ModeNormal = "normal"
+)
+
+// Modes lists the valid values of Config.Mode.
+var Modes = []string{ModeNormal, ModeLowLatency}
+
+// Config says how an MoE layer's tokens travel.
+type Config struct {
+	// Mode is normal or low_latency.
+	Mode string `yaml:"mode"`
+	// DispatchStartup and CombineStartup are the kernel, posting and
+	// synchronisation time before the first byte leaves, beside the fabric's own
+	// latency.
+	DispatchStartup sim.Time `yaml:"dispatch_startup"`
+	CombineStartup  sim.Time `yaml:"combine_startup"`
+	// DispatchBytes and CombineBytes are the bits of one element of a token on
+	// its way to the experts and back: fp8 (with a 4-byte scale for every 128
+	// elements) or bf16.
+	DispatchDType string `yaml:"dispatch_dtype"`
+	CombineDType  string `yaml:"combine_dtype"`
+	// Imbalance is the load of the busiest GPU's experts over the mean, 1 or
+	// more. Measured with EPLB: 1.06 at 8 GPUs, 1.11 at 16, 1.25 at 32 (LMSYS).
+	Imbalance float64 `yaml:"imbalance"`
+}
+
+// DefaultPrefill is DeepEP's normal mode. The start-up times are the constant
+// terms of the H800 EP32 measurements (72 us + 0.428 us/token and 149 us +
+// 0.840 us/token; deepseek-ai/DeepEP and the DeepSeek-V3 profile).
+func DefaultPrefill() Config {
+	return Config{
+		Mode:            ModeNormal,
+		DispatchStartup: 72 * sim.Microsecond,
+		CombineStartup:  149 * sim.Microsecond,
+		DispatchDType:   "fp8",
+		CombineDType:    "bf16",
+		Imbalance:       1,
+	}
+}
+
+// DefaultDecode is DeepEP's low-latency mode. The start-up times are the
+// constant terms of the H800 EP128 measurements (26 us and 24 us), less the
+// 5 us that two leaf-spine hops take on the simulated fabric.
+func DefaultDecode() Config {
+	return Config{
+		Mode:            ModeLowLatency,
+		DispatchStartup: 21 * sim.Microsecond,
+		CombineStartup:  19 * sim.Microsecond,
+		DispatchDType:   "fp8",
+		CombineDType:    "bf16",
+		Imbalance:       1,
+	}
+}
+
+// Validate checks the settings.
+func (c Config) Validate() error {
+	var ps config.Problems
+	oneOf(&ps, "mode", c.Mode, Modes)
+	oneOf(&ps, "dispatch_dtype", c.DispatchDType, dtypes)
+	oneOf(&ps, "combine_dtype", c.CombineDType, dtypes)
+	ps.Require(c.DispatchStartup >= 0 && c.DispatchStartup <= sim.Second, "dispatch_startup",
+		"%v is out of range: 0s to 1s", c.DispatchStartup)
+	ps.Require(c.CombineStartup >= 0 && c.CombineStartup <= sim.Second, "combine_startup",
+		"%v is out of range: 0s to 1s", c.CombineStartup)
+	ps.Require(c.Imbalance >= 1 && c.Imbalance <= 256, "imbalance",
+		"%v is out of range: 1 (balanced) to 256", c.Imbalance)
+	return ps.Err()
+}
+
+func oneOf(ps *config.Problems, key, value string, valid []string) {
+	for _, v := range valid {
+		if v == value {
+			return
+		}
+	}
+	ps.Addf(key, "unknown value %q%s", value, config.Suggest(value, valid))
+}
+
+var dtypes = []string{"fp8", "bf16"}
+
+// tokenBytes is what one token of hidden elements weighs on the wire.
+func tokenBytes(dtype string, hidden int) int64 {
+	if dtype == "fp8" {
+		return int64(hidden) + 4*int64((hidden+127)/128)
+	}
+	return 2 * int64(hidden)
+}
+
+// Experts is the routing arithmetic of a model's MoE layer.
+type Experts struct {
+	// Count experts per layer, of which each token selects TopK.
+	Count, TopK int
+	// Groups and GroupLimit describe group-limited routing: the experts are in
+	// Groups groups and a token's experts come from GroupLimit of them. 0 or 1
+	// groups mean no limit.
+	Groups, GroupLimit int
+	// Hidden is the model's hidden size in elements.
+	Hidden int
+}
+
+// Hit returns the probability that a token selects at least one of a block of
+// held consecutive experts, when experts (and groups, where routing is limited)
+// are equally popular. Exact: hypergeometric over groups, then over experts.
+func (e Experts) Hit(held int) float64 {
+	if held <= 0 {
+		return 0
+	}
+	if held >= e.Count {
+		return 1
+	}
+	if e.Groups <= 1 || e.GroupLimit >= e.Groups {
+		return 1 - missAll(e.Count, held, e.TopK)
+	}
+	size := e.Count / e.Groups
+	pool := e.GroupLimit * size
+	if held < size {
+		inGroup := float64(e.GroupLimit) / float64(e.Groups)
+		return inGroup * (1 - missAll(pool, held, e.TopK))
+	}
+	groups := held / size
+	var miss float64
+	for j := 0; j <= groups && j <= e.GroupLimit; j++ {
+		miss += float64(hypergeometric(e.Groups, groups, e.GroupLimit, j) * missAll(pool, j*size, e.TopK))
+	}
+	return 1 - miss
+}
+
+// missAll is the probability that k draws without replacement from n items
+// avoid a marked subset of m.
+func missAll(n, m, k int) float64 {
+	p := 1.0
+	for i := range k {
+		if n-m-i <= 0 {
+			return 0
+		}
+		p *= float64(n-m-i) / float64(n-i)
+	}
+	return p
+}
+
+// hypergeometric is the probability of exactly j marked among k draws without
+// replacement from n items of which m are marked.
+func hypergeometric(n, m, k, j int) float64 {
+	return choose(m, j) * choose(n-m, k-j) / choose(n, k)
+}
+
+func choose(n, k int) float64 {
+	if k < 0 || k > n {
+		return 0
+	}
+	c := 1.0
+	for i := range k {
+		c = c * float64(n-i) / float64(i+1)
+	}
+	return math.Round(c)
+}
+
+// A Placement is the GPUs of an EP group: ranks[i] holds the GPUs of attention
+// rank i (its TP group). The experts are spread evenly over all of them.
+type Placement struct {
+	Graph *topology.Graph
+	Ranks [][]topology.GPU
+}
+
+// GPUs returns all GPUs of the placement, in rank order.
+func (p Placement) GPUs() []topology.GPU {
+	var all []topology.GPU
+	for _, r := range p.Ranks {
+		all = append(all, r...)
+	}
+	return all
+}
+
+// Dispatch returns the traffic that carries tokens to their experts, one unit
+// being one token of the rank. Selections that stay on the sending GPU use no
+// wire. Experts are taken as equally popular; the bytes are the expectation, in
+// thousandths of a byte per token.
+func Dispatch(c Config, e Experts, p Placement) (fabric.CollectiveSpec, error) {
+	return build("dispatch", c, e, p, tokenBytes(c.DispatchDType, e.Hidden), false)
+}
+
+// Combine returns the traffic that carries the experts' outputs back: the
+// dispatch reversed, with the combine's element size.
+func Combine(c Config, e Experts, p Placement) (fabric.CollectiveSpec, error) {
+	return build("combine", c, e, p, tokenBytes(c.CombineDType, e.Hidden), true)
+}
+
+func build(name string, c Config, e Experts, p Placement, bytes int64, reverse bool) (fabric.CollectiveSpec, error) {
+	gpus := p.GPUs()
+	spec := fabric.CollectiveSpec{Name: name, Class: fabric.ClassEP, Ranks: len(p.Ranks)}
+	if len(gpus) == 0 || e.Count%len(gpus) != 0 {
+		return spec, fmt.Errorf("%d experts do not spread evenly over %d GPUs", e.Count, len(gpus))
+	}
+	b := builder{spec: &spec, reverse: reverse}
+	for rank, own := range p.Ranks {
+		for _, src := range own {
+			// The rank's tokens are split evenly over its TP group.
+			b.rank, b.token = rank, float64(bytes)/float64(len(own))
+			if c.Mode == ModeNormal {
+				b.normal(p.Graph, e, src, gpus)
+			} else {
+				b.lowLatency(e, src, gpus)
+			}
+		}
+	}
+	return spec, nil
+}
+
+type builder struct {
+	spec    *fabric.CollectiveSpec
+	reverse bool
+	rank    int
+	token   float64 // bytes of one token's copy, per sending GPU
+}
+
+func (b *builder) add(src, dst topology.GPU, copies float64) {
+	milli := int64(math.Round(1000 * b.token * copies))
+	if src == dst || milli == 0 {
+		return
+	}
+	if b.reverse {
+		src, dst = dst, src
+	}
+	b.spec.Shares = append(b.spec.Shares, fabric.Share{Rank: b.rank, Src: src, Dst: dst, Milli: milli})
+}
+
+// lowLatency: k copies per token, spread evenly over the GPUs.
+func (b *builder) lowLatency(e Experts, src topology.GPU, gpus []topology.GPU) {
+	copies := float64(e.TopK) / float64(len(gpus))
+	for _, dst := range gpus {
+		b.add(src, dst, copies)
+	}
+}
+
+// normal: one copy per server that holds a selected expert, to the GPU there
+// with the sender's local index, and from it one copy per GPU that holds one.
+func (b *builder) normal(g *topology.Graph, e Experts, src topology.GPU, gpus []topology.GPU) {
+	perGPU := e.Count / len(gpus)
+	hitGPU := e.Hit(perGPU)
+	for first := 0; first < len(gpus); {
+		server := g.ServerOf(gpus[first])
+		last := first
+		for last < len(gpus) && g.ServerOf(gpus[last]) == server {
+			last++
+		}
+		here := gpus[first:last]
+		relay := src
+		if g.ServerOf(src) != server {
+			relay = here[relayIndex(g, src, here)]
+			b.add(src, relay, e.Hit(perGPU*len(here)))
+		}
+		for _, dst := range here {
+			b.add(relay, dst, hitGPU)
+		}
+		first = last
+	}
+}
+
+// relayIndex picks the GPU of a server that shares the sender's rail, or a
+// stand-in where the server lends the group fewer GPUs.
+func relayIndex(g *topology.Graph, src topology.GPU, here []topology.GPU) int {
+	local := g.LocalIndex(src)
+	for i, gpu := range here {
+		if g.LocalIndex(gpu) == local {
+			return i
+		}
+	}
+	return local % len(here)
+}

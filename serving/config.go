@@ -1,0 +1,200 @@
+package serving
+
+import (
+	"github.com/tgssim/tgssim/collective"
+	"github.com/tgssim/tgssim/internal/config"
+	"github.com/tgssim/tgssim/sim"
+)
+
+// The overlap schedules of a step; see program.go for what runs beside what.
+const (
+	// OverlapNone runs one operation at a time.
+	OverlapNone = "none"
+	// OverlapShared computes the shared expert while the dispatch is under way.
+	OverlapShared = "shared_expert"
+	// OverlapTwoBatch splits the batch in two, one computing while the other
+	// communicates.
+	OverlapTwoBatch = "two_batch"
+)
+
+// Overlaps lists the valid values of PoolConfig.Overlap.
+var Overlaps = []string{OverlapNone, OverlapShared, OverlapTwoBatch}
+
+// The routers.
+const (
+	// RouterRoundRobin takes the ranks of a pool in turn.
+	RouterRoundRobin = "round_robin"
+	// RouterLeastLoaded takes the rank with the least outstanding work: prompt
+	// tokens queued and running for prefill, KV blocks held and awaited for
+	// decode; the lowest-numbered of equals.
+	RouterLeastLoaded = "least_loaded"
+)
+
+// Routers lists the valid values of PoolConfig.Router.
+var Routers = []string{RouterRoundRobin, RouterLeastLoaded}
+
+// PoolConfig describes one pool: how many instances of which shape, and how
+// each batches and executes its steps.
+type PoolConfig struct {
+	// Instances is the number of model replicas in the pool: the x, or y, of
+	// xPyD.
+	Instances int `yaml:"instances"`
+	// TP is the number of GPUs that share one attention rank, all in one server.
+	TP int `yaml:"tp"`
+	// DP is the number of attention ranks of an instance. They step together;
+	// the experts of an MoE model are spread over all TP x DP GPUs.
+	DP int `yaml:"dp"`
+	// Router picks the rank of the pool that gets a request: round_robin or
+	// least_loaded.
+	Router string `yaml:"router"`
+	// MaxBatchTokens is the prefill token budget of one rank in one step.
+	// Longer prompts are cut into chunks. Prefill only.
+	MaxBatchTokens int `yaml:"max_batch_tokens,omitempty"`
+	// MaxBatchRequests is the most requests that one rank runs in one step.
+	MaxBatchRequests int `yaml:"max_batch_requests"`
+	// Overlap is none, shared_expert or two_batch.
+	Overlap string `yaml:"overlap"`
+	// MoE says how tokens travel to their experts; unused by dense models.
+	MoE collective.Config `yaml:"moe"`
+	// CommSMs is the number of SMs that communication kernels take from compute
+	// while batches overlap (DeepEP normal mode: 24 of 132).
+	CommSMs int `yaml:"comm_sms"`
+	// CommStretch multiplies dispatch and combine that run on SMs beside
+	// compute: SM, L2 and HBM contention and barrier skew, measured at 1.45. It
+	// stands for nothing that happens on the fabric.
+	CommStretch float64 `yaml:"comm_stretch"`
+	// SendRecv is the time on the compute SMs to issue and to receive one
+	// dispatch or combine of a two-batch decode step, each.
+	SendRecv sim.Time `yaml:"send_recv"`
+	// AllReduceStartup is the fixed cost of one tensor-parallel all-reduce.
+	AllReduceStartup sim.Time `yaml:"all_reduce_startup"`
+	// HostGap is the time between two steps in which the host schedules and
+	// launches, with the GPUs idle.
+	HostGap sim.Time `yaml:"host_gap"`
+}
+
+// KVConfig describes the paged KV cache and its transfer.
+type KVConfig struct {
+	// BlockTokens is the number of tokens of one KV block.
+	BlockTokens int `yaml:"block_tokens"`
+	// Utilisation is the fraction of a GPU's memory that weights, activations
+	// and KV blocks may fill.
+	Utilisation float64 `yaml:"memory_utilisation"`
+	// QPs is the number of queue pairs that each GPU pair spreads a transfer
+	// over; each takes its own ECMP path.
+	QPs int `yaml:"qps"`
+	// PostPerMessage and PostPerDescriptor are the software cost of one
+	// transfer: fixed, and for each contiguous piece (one block of one layer).
+	// Defaults: the fit of Mooncake's published Qwen3-8B transfers between two
+	// 8xH800 nodes (0.378 ms + bytes / 146.1 GB/s per node pair), less the wire.
+	PostPerMessage    sim.Time `yaml:"post_per_message"`
+	PostPerDescriptor sim.Time `yaml:"post_per_descriptor"`
+}
+
+// Config describes the serving system: pools and KV cache.
+type Config struct {
+	Prefill PoolConfig `yaml:"prefill"`
+	Decode  PoolConfig `yaml:"decode"`
+	KV      KVConfig   `yaml:"kv"`
+}
+
+// DefaultConfig is one single-GPU instance per pool.
+func DefaultConfig() Config {
+	return Config{
+		Prefill: PoolConfig{
+			Instances: 1, TP: 1, DP: 1,
+			Router:           RouterLeastLoaded,
+			MaxBatchTokens:   8192,
+			MaxBatchRequests: 256,
+			Overlap:          OverlapShared,
+			MoE:              collective.DefaultPrefill(),
+			CommSMs:          24,
+			CommStretch:      1.45,
+			SendRecv:         0,
+			AllReduceStartup: 20 * sim.Microsecond,
+			HostGap:          200 * sim.Microsecond,
+		},
+		Decode: PoolConfig{
+			Instances: 1, TP: 1, DP: 1,
+			Router:           RouterLeastLoaded,
+			MaxBatchRequests: 128,
+			Overlap:          OverlapShared,
+			MoE:              collective.DefaultDecode(),
+			CommSMs:          0,
+			CommStretch:      1,
+			SendRecv:         15 * sim.Microsecond,
+			AllReduceStartup: 20 * sim.Microsecond,
+			HostGap:          200 * sim.Microsecond,
+		},
+		KV: KVConfig{
+			BlockTokens:       64,
+			Utilisation:       0.9,
+			QPs:               4,
+			PostPerMessage:    370 * sim.Microsecond,
+			PostPerDescriptor: 141 * sim.Nanosecond,
+		},
+	}
+}
+
+// Validate checks the settings against their ranges. Whether the model fits the
+// GPUs is checked when the cluster is built.
+func (c Config) Validate() error {
+	var ps config.Problems
+	ps.Nest("prefill", c.Prefill.validate(true))
+	ps.Nest("decode", c.Decode.validate(false))
+	ps.Nest("kv", c.KV.Validate())
+	return ps.Err()
+}
+
+func (c PoolConfig) validate(prefill bool) error {
+	var ps config.Problems
+	count := func(key string, v, max int) {
+		ps.Require(v >= 1 && v <= max, key, "%d is out of range: 1 to %d", v, max)
+	}
+	count("instances", c.Instances, 1<<16)
+	count("tp", c.TP, 64)
+	count("dp", c.DP, 4096)
+	count("max_batch_requests", c.MaxBatchRequests, 1<<16)
+	if prefill {
+		count("max_batch_tokens", c.MaxBatchTokens, 1<<20)
+	} else {
+		ps.Require(c.MaxBatchTokens == 0, "max_batch_tokens",
+			"applies to prefill only; a decode step is bounded by max_batch_requests")
+	}
+	choice(&ps, "router", c.Router, Routers)
+	choice(&ps, "overlap", c.Overlap, Overlaps)
+	ps.Nest("moe", c.MoE.Validate())
+	ps.Require(c.CommSMs >= 0 && c.CommSMs <= 128, "comm_sms", "%d is out of range: 0 to 128", c.CommSMs)
+	ps.Require(c.CommStretch >= 1 && c.CommStretch <= 10, "comm_stretch",
+		"%v is out of range: 1 (no slowdown) to 10", c.CommStretch)
+	span(&ps, "send_recv", c.SendRecv)
+	span(&ps, "all_reduce_startup", c.AllReduceStartup)
+	span(&ps, "host_gap", c.HostGap)
+	return ps.Err()
+}
+
+// Validate checks the settings.
+func (c KVConfig) Validate() error {
+	var ps config.Problems
+	ps.Require(c.BlockTokens >= 1 && c.BlockTokens <= 8192, "block_tokens",
+		"%d is out of range: 1 to 8192 tokens", c.BlockTokens)
+	ps.Require(c.Utilisation > 0 && c.Utilisation <= 1, "memory_utilisation",
+		"%v is out of range: above 0, up to 1", c.Utilisation)
+	ps.Require(c.QPs >= 1 && c.QPs <= 64, "qps", "%d is out of range: 1 to 64", c.QPs)
+	span(&ps, "post_per_message", c.PostPerMessage)
+	span(&ps, "post_per_descriptor", c.PostPerDescriptor)
+	return ps.Err()
+}
+
+func span(ps *config.Problems, key string, t sim.Time) {
+	ps.Require(t >= 0 && t <= sim.Second, key, "%v is out of range: 0s to 1s", t)
+}
+
+func choice(ps *config.Problems, key, value string, valid []string) {
+	for _, v := range valid {
+		if v == value {
+			return
+		}
+	}
+	ps.Addf(key, "unknown value %q%s", value, config.Suggest(value, valid))
+}

@@ -1,0 +1,272 @@
+package serving
+
+import (
+	"github.com/tgssim/tgssim/collective"
+	"github.com/tgssim/tgssim/compute"
+	"github.com/tgssim/tgssim/fabric"
+	"github.com/tgssim/tgssim/internal/units"
+	"github.com/tgssim/tgssim/sim"
+)
+
+// An instance is one replica of the model: ranks that step together.
+type instance struct {
+	pool    *pool
+	index   int // in the pool
+	number  int // over the cluster: the argument of its events
+	gpus    int
+	ranks   []*rank
+	stepper stepper
+
+	dispatch, combine [2]fabric.Collective
+	units             [2][]int64 // tokens per rank as last given to the network
+	scratch           [2][]int64
+
+	stepping bool // a step runs, or the host gap before one
+	waking   bool // a step is about to begin at this instant
+	began    sim.Time
+	ended    sim.Time
+	idleFrom sim.Time
+
+	stepCount int64
+	tokens    int64
+	requests  int // of the running step
+	batch     int // tokens of the running step
+	clock     decodeClock
+	time      GPUTime
+}
+
+// wake schedules a step at this very instant, behind the events already due, so
+// that all who arrive together are seen together.
+func (in *instance) wake() {
+	if in.stepping || in.waking {
+		return
+	}
+	in.waking = true
+	in.pool.c.engine.After(0, in.pool.c.handler, kindNextStep, uint32(in.number))
+}
+
+// beginStep starts a step if there is anything to do.
+func (in *instance) beginStep() {
+	now := in.pool.c.engine.Now()
+	if in.stepping {
+		in.time.Host += (now - in.ended) * sim.Time(in.gpus)
+	} else {
+		in.accountIdle(now)
+	}
+	in.waking = false
+	var w work
+	ok := false
+	if in.pool == in.pool.c.prefill {
+		ok = in.planPrefill(now, &w)
+	} else {
+		ok = in.planDecode(now, &w)
+	}
+	if !ok {
+		in.stepping = false
+		in.idleFrom = now
+		return
+	}
+	in.stepping = true
+	in.began = now
+	in.stepCount++
+	in.stepper.begin(w)
+}
+
+// endStep is called by the stepper when a step has ended.
+func (in *instance) endStep() {
+	c := in.pool.c
+	now := c.engine.Now()
+	a := &in.stepper.acct
+	gpus := sim.Time(in.gpus)
+	in.time.Compute += a.ComputeTotal
+	in.time.Barrier += a.Compute*gpus - a.ComputeTotal
+	in.time.Dispatch += a.Dispatch * gpus
+	in.time.Combine += a.Combine * gpus
+	in.time.AllReduce += a.AllReduce * gpus
+	if l := c.opt.Listener.Step; l != nil {
+		l(&Step{
+			Pool: in.pool.name, Instance: in.index, Start: in.began, End: now,
+			Requests: in.requests, Tokens: in.batch,
+			Compute: a.Compute, Dispatch: a.Dispatch, Combine: a.Combine, AllReduce: a.AllReduce,
+		})
+	}
+	more := false
+	if in.pool == c.prefill {
+		more = in.finishPrefill(now, a)
+	} else {
+		more = in.finishDecode(now, a)
+	}
+	in.ended = now
+	if more {
+		gap := in.pool.cfg.HostGap
+		in.clock.host += gap
+		c.engine.After(gap, c.handler, kindNextStep, uint32(in.number))
+		return
+	}
+	in.stepping = false
+	in.idleFrom = now
+}
+
+// accountIdle attributes the idle time up to now.
+func (in *instance) accountIdle(now sim.Time) {
+	if in.stepping {
+		return
+	}
+	d := (now - in.idleFrom) * sim.Time(in.gpus)
+	if in.starved() {
+		in.time.WaitingKV += d
+	} else {
+		in.time.Idle += d
+	}
+	in.idleFrom = now
+}
+
+// starved tells whether an idle instance is idle for want of KV: on a decode
+// instance, transfers on their way to it; on a prefill instance, prompts that
+// wait for memory that earlier prompts' KV still holds.
+func (in *instance) starved() bool {
+	for _, r := range in.ranks {
+		if r.inbound > 0 || r.queue.len > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// close accounts for everything up to the end of the run. A step cut short is
+// split by what it did so far.
+func (in *instance) close(now sim.Time) {
+	gpus := sim.Time(in.gpus)
+	switch {
+	case !in.stepping:
+		in.accountIdle(now)
+	case in.stepper.phase == phaseIdle:
+		in.time.Host += (now - in.ended) * gpus
+	default:
+		in.stepper.unblock()
+		a := &in.stepper.acct
+		exposed := a.Dispatch + a.Combine
+		in.time.Dispatch += a.Dispatch * gpus
+		in.time.Combine += a.Combine * gpus
+		in.time.Compute += (now - in.began - exposed) * gpus
+	}
+	in.idleFrom = now
+}
+
+// costs collects the parts of a step over the ranks of an instance.
+type costs struct {
+	attnIn, attnOut, shared, mlp, head cost
+}
+
+func (k *costs) include(t *compute.LayerTimes, tp sim.Time) {
+	include(&k.attnIn, t.AttnIn, tp)
+	include(&k.attnOut, t.AttnOut, tp)
+	include(&k.shared, t.Shared, tp)
+	include(&k.mlp, t.DenseMLP, tp)
+	include(&k.head, t.Head, tp)
+}
+
+func include(c *cost, t, tp sim.Time) {
+	c.slowest = max(c.slowest, t)
+	c.total += t * tp
+}
+
+// assemble turns the per-layer costs of the micro-batches, and their tokens by
+// rank, into the work of a step.
+func (in *instance) assemble(w *work, batches []costs, tokens [][]int64) {
+	p := in.pool
+	dense, moe := p.cost.DenseLayers(), p.cost.MoELayers()
+	w.stretchMilli = 1000
+	for b := range batches {
+		k := &batches[b]
+		var group, most int64
+		for _, n := range tokens[b] {
+			group += n
+			most = max(most, n)
+		}
+		reduce := collective.AllReduce(units.Bytes(most*p.tokenBytes), p.cfg.TP, p.c.opt.NVLinkRate, p.cfg.AllReduceStartup)
+		k.attnOut.allReduce = reduce
+		k.mlp.allReduce = reduce
+		w.prologue.add(k.attnIn, dense)
+		w.prologue.add(k.attnOut, dense)
+		w.prologue.add(k.mlp, dense)
+		w.epilogue.add(k.head, 1)
+		experts := in.expertsCost(group)
+		if moe == 0 {
+			continue
+		}
+		if in.dispatch[0] == nil { // one GPU holds all experts: no traffic
+			for _, c := range []cost{k.attnIn, k.attnOut, k.shared, experts} {
+				w.prologue.add(c, moe)
+			}
+			continue
+		}
+		w.parts[b] = [numParts]cost{
+			partAttnIn: k.attnIn, partAttnOut: k.attnOut, partShared: k.shared, partExperts: experts,
+		}
+		in.setUnits(b, tokens[b])
+	}
+	if moe > 0 && in.dispatch[0] != nil {
+		in.schedule(w, len(batches), moe)
+	}
+}
+
+// expertsCost is the routed experts' time for one layer of a micro-batch.
+func (in *instance) expertsCost(group int64) cost {
+	p := in.pool
+	if p.cost.MoELayers() == 0 || group == 0 {
+		return cost{}
+	}
+	prefill := p == p.c.prefill
+	imbalance := p.cfg.MoE.Imbalance
+	c := cost{slowest: p.cost.Experts(prefill, group, imbalance)}
+	mean := c.slowest
+	if imbalance > 1 {
+		mean = min(mean, p.cost.Experts(prefill, group, 1))
+	}
+	c.total = mean * sim.Time(in.gpus)
+	return c
+}
+
+// setUnits tells the network the tokens by rank, when they have changed.
+func (in *instance) setUnits(batch int, tokens []int64) {
+	last := in.units[batch]
+	same := len(last) == len(tokens)
+	for i := 0; same && i < len(tokens); i++ {
+		same = last[i] == tokens[i]
+	}
+	if same {
+		return
+	}
+	in.units[batch] = append(last[:0], tokens...)
+	in.dispatch[batch].SetUnits(tokens)
+	in.combine[batch].SetUnits(tokens)
+}
+
+// schedule chooses the program of the MoE layers.
+func (in *instance) schedule(w *work, batches, layers int) {
+	cfg := &in.pool.cfg
+	prefill := in.pool == in.pool.c.prefill
+	w.layers = layers
+	w.dispatch, w.combine = in.dispatch, in.combine
+	w.dispatchStartup, w.combineStartup = cfg.MoE.DispatchStartup, cfg.MoE.CombineStartup
+	switch {
+	case batches == 2 && prefill:
+		w.program = &programTwoBatchPrefill
+		w.stretchMilli = int64(1000 * cfg.CommStretch)
+	case batches == 2:
+		w.program = &programTwoBatchDecode
+		w.stretchMilli = int64(1000 * cfg.CommStretch)
+		issue := 2 * cfg.SendRecv
+		for b := range 2 {
+			for _, part := range []part{partAttnIn, partAttnOut} {
+				w.parts[b][part].slowest += issue
+				w.parts[b][part].total += issue * sim.Time(in.gpus)
+			}
+		}
+	case cfg.Overlap == OverlapNone:
+		w.program = &programSequential
+	default:
+		w.program = &programShared
+	}
+}

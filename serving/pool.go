@@ -1,0 +1,169 @@
+package serving
+
+import (
+	"fmt"
+
+	"github.com/tgssim/tgssim/collective"
+	"github.com/tgssim/tgssim/compute"
+	"github.com/tgssim/tgssim/fabric"
+	"github.com/tgssim/tgssim/internal/config"
+	"github.com/tgssim/tgssim/sim"
+	"github.com/tgssim/tgssim/topology"
+)
+
+// A pool is the instances of one role, and the router over all their ranks.
+type pool struct {
+	c         *Cluster
+	name      string
+	cfg       PoolConfig
+	cost      CostModel
+	instances []*instance
+	ranks     []*rank
+	turn      int // round robin
+	// tokenBytes is the size of one token's bf16 activations in an all-reduce.
+	tokenBytes int64
+}
+
+// A rank is one attention rank: a TP group with its own queue and KV blocks.
+type rank struct {
+	instance *instance
+	number   int // over the pool
+	gpus     []topology.GPU
+	blocks   blockPool
+	// load is outstanding work, in prompt tokens (prefill) or KV blocks (decode).
+	load int64
+
+	// Prefill: queue holds the requests whose prompt is not done, in order.
+	queue  fifo
+	batch  []slice
+	chunks [2][]compute.Chunk
+
+	// Decode: waiting for KV blocks, then ready with their KV in place, then
+	// running.
+	waiting, ready fifo
+	running        finishHeap
+	joined         []*request
+	kvTokens       int64
+	inbound        int // transfers on their way
+}
+
+func (c *Cluster) newPool(name string, cfg PoolConfig, cost CostModel, firstGPU int) (*pool, error) {
+	p := &pool{c: c, name: name, cfg: cfg, cost: cost}
+	p.tokenBytes = 2 * int64(c.opt.Hidden)
+	var ps config.Problems
+	g := c.opt.Graph
+	if per := g.GPUsPerServer(); cfg.TP > per || per%cfg.TP != 0 {
+		ps.Addf("tp", "%d GPUs of one rank must share a server, and servers have %d", cfg.TP, per)
+		return nil, ps
+	}
+	if firstGPU%cfg.TP != 0 {
+		ps.Addf("tp", "the pool begins at GPU %d, so ranks of %d would straddle servers; "+
+			"make the prefill pool's GPUs a multiple of %d", firstGPU, cfg.TP, cfg.TP)
+		return nil, ps
+	}
+	mem := cost.Memory()
+	blocks := newBlockPool(mem.KVTokens(), c.opt.Config.KV.BlockTokens)
+	for i := range cfg.Instances {
+		in := &instance{pool: p, index: i, number: len(c.steps), gpus: cfg.TP * cfg.DP}
+		for range cfg.DP {
+			r := &rank{instance: in, number: len(p.ranks), blocks: blocks}
+			for range cfg.TP {
+				r.gpus = append(r.gpus, topology.GPU(firstGPU))
+				firstGPU++
+			}
+			in.ranks = append(in.ranks, r)
+			p.ranks = append(p.ranks, r)
+		}
+		in.stepper = stepper{
+			engine: c.engine, handler: c.handler, index: uint32(in.number),
+			done: in.endStep,
+		}
+		if err := in.buildCollectives(); err != nil {
+			ps.Nest("moe", err)
+			return nil, ps
+		}
+		p.instances = append(p.instances, in)
+		c.steps = append(c.steps, in)
+	}
+	return p, nil
+}
+
+// route picks the rank for a new request.
+func (p *pool) route() *rank {
+	if p.cfg.Router == RouterRoundRobin {
+		r := p.ranks[p.turn]
+		p.turn = (p.turn + 1) % len(p.ranks)
+		return r
+	}
+	best := p.ranks[0]
+	for _, r := range p.ranks[1:] {
+		if r.load < best.load {
+			best = r
+		}
+	}
+	return best
+}
+
+func (p *pool) close(now sim.Time) PoolUsage {
+	u := PoolUsage{Pool: p.name, Instances: len(p.instances), Ranks: len(p.ranks), GPUs: p.cfg.GPUs()}
+	for _, in := range p.instances {
+		in.close(now)
+		u.Time.add(&in.time)
+		u.Steps += int(in.stepCount)
+		u.Tokens += in.tokens
+	}
+	for _, r := range p.ranks {
+		u.KVBlocks = r.blocks.capacity
+		u.PeakKVBlocks = max(u.PeakKVBlocks, r.blocks.peak)
+	}
+	return u
+}
+
+func (t *GPUTime) add(o *GPUTime) {
+	t.Compute += o.Compute
+	t.Dispatch += o.Dispatch
+	t.Combine += o.Combine
+	t.AllReduce += o.AllReduce
+	t.Barrier += o.Barrier
+	t.WaitingKV += o.WaitingKV
+	t.Host += o.Host
+	t.Idle += o.Idle
+}
+
+// Sum is the GPU time accounted for.
+func (t *GPUTime) Sum() sim.Time {
+	return t.Compute + t.Dispatch + t.Combine + t.AllReduce + t.Barrier + t.WaitingKV + t.Host + t.Idle
+}
+
+// buildCollectives prepares dispatch and combine of the instance, twice where
+// two micro-batches may be under way at once.
+func (in *instance) buildCollectives() error {
+	p := in.pool
+	if p.cost.MoELayers() == 0 || in.gpus == 1 {
+		return nil
+	}
+	if p.c.opt.Experts.Count%in.gpus != 0 {
+		return fmt.Errorf("%d experts do not spread evenly over the %d GPUs of an instance (tp x dp)",
+			p.c.opt.Experts.Count, in.gpus)
+	}
+	place := collective.Placement{Graph: p.c.opt.Graph}
+	for _, r := range in.ranks {
+		place.Ranks = append(place.Ranks, r.gpus)
+	}
+	for b := range 2 {
+		for _, kind := range []struct {
+			build func(collective.Config, collective.Experts, collective.Placement) (fabric.CollectiveSpec, error)
+			into  *fabric.Collective
+		}{{collective.Dispatch, &in.dispatch[b]}, {collective.Combine, &in.combine[b]}} {
+			spec, err := kind.build(p.cfg.MoE, p.c.opt.Experts, place)
+			if err != nil {
+				return err
+			}
+			spec.Name = fmt.Sprintf("%s%d %s %d", p.name, in.index, spec.Name, b)
+			if *kind.into, err = p.c.opt.Network.NewCollective(spec); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,262 @@
+package serving
+
+import (
+	"github.com/tgssim/tgssim/fabric"
+	"github.com/tgssim/tgssim/sim"
+)
+
+// A stepper executes the steps of one instance: a prologue (dense layers), the
+// MoE layers by a program over a compute and a communication stream, and an
+// epilogue (the LM head). Every picosecond of a step is attributed: the compute
+// stream is either computing, or waiting for an operation of a known kind.
+type stepper struct {
+	engine  *sim.Engine
+	handler sim.HandlerID
+	index   uint32 // argument of this stepper's events
+	done    func() // called when the step has ended
+
+	work   work
+	phase  phase
+	next   [numStreams]int // operations begun or skipped
+	ended  [numStreams]int // operations ended or skipped
+	busy   [numStreams]bool
+	layers int
+
+	blockedAt sim.Time
+	blockedOn part
+	blocked   bool
+
+	commBegan sim.Time
+	acct      stepAccount
+}
+
+// phase is how far a step has come.
+type phase uint8
+
+const (
+	phaseIdle phase = iota
+	phasePrologue
+	phaseLayers
+	phaseEpilogue
+)
+
+// Event kinds of a stepper; the cluster dispatches on them.
+const (
+	kindComputeDone uint16 = iota
+	kindCommDone
+	kindPhaseDone
+	kindNextStep
+	kindArrival
+)
+
+// A cost is the time of one operation on the slowest rank, and what all the
+// instance's GPUs together spend computing in it.
+type cost struct {
+	// slowest is the compute time of the slowest rank.
+	slowest sim.Time
+	// total is compute time summed over the GPUs, at most slowest x GPUs.
+	total sim.Time
+	// allReduce is the tensor-parallel all-reduce that follows, with the compute
+	// stream waiting.
+	allReduce sim.Time
+}
+
+func (c *cost) add(o cost, times int) {
+	c.slowest += o.slowest * sim.Time(times)
+	c.total += o.total * sim.Time(times)
+	c.allReduce += o.allReduce * sim.Time(times)
+}
+
+// work is what one step has to do.
+type work struct {
+	// prologue is everything before the MoE layers; for a dense model, the whole
+	// step. epilogue comes after them.
+	prologue, epilogue cost
+	// program runs the MoE layers; nil when there are none.
+	program *program
+	layers  int
+	// parts is the compute parts' cost, by micro-batch.
+	parts [2][numParts]cost
+	// collectives run dispatch and combine, by micro-batch.
+	dispatch, combine [2]fabric.Collective
+	// startup of dispatch and combine, and the stretch of both, in thousandths.
+	dispatchStartup, combineStartup sim.Time
+	stretchMilli                    int64
+}
+
+// stepAccount is where the time of a step went. Compute, Dispatch, Combine and
+// AllReduce tile the step; ComputeTotal sums computing over the GPUs.
+type stepAccount struct {
+	Compute, Dispatch, Combine, AllReduce sim.Time
+	ComputeTotal                          sim.Time
+}
+
+// comm is the part of the step in which communication was exposed.
+func (a *stepAccount) comm() sim.Time { return a.Dispatch + a.Combine + a.AllReduce }
+
+// begin starts a step; done is called at its end.
+func (s *stepper) begin(w work) {
+	s.work = w
+	s.acct = stepAccount{}
+	s.next, s.ended = [numStreams]int{}, [numStreams]int{}
+	s.layers = w.layers
+	s.run(phasePrologue, w.prologue)
+}
+
+// run computes a whole phase in one event.
+func (s *stepper) run(p phase, c cost) {
+	s.phase = p
+	s.charge(c)
+	s.engine.After(c.slowest+c.allReduce, s.handler, kindPhaseDone, s.index)
+}
+
+func (s *stepper) charge(c cost) {
+	s.acct.Compute += c.slowest
+	s.acct.ComputeTotal += c.total
+	s.acct.AllReduce += c.allReduce
+}
+
+// phaseDone moves on from the prologue or the epilogue.
+func (s *stepper) phaseDone() {
+	switch {
+	case s.phase == phasePrologue && s.work.program != nil:
+		s.phase = phaseLayers
+		s.advance()
+	case s.phase == phasePrologue:
+		s.run(phaseEpilogue, s.work.epilogue)
+	default:
+		s.phase = phaseIdle
+		s.done()
+	}
+}
+
+// advance begins every operation that can begin, and ends the phase when both
+// streams are through.
+func (s *stepper) advance() {
+	p := s.work.program
+	for progress := true; progress; {
+		progress = s.advanceStream(p, streamCompute)
+		if s.advanceStream(p, streamComm) {
+			progress = true
+		}
+	}
+	total := s.layers + p.maxLag
+	if s.ended[streamCompute] == total*len(p.ops[streamCompute]) {
+		if s.ended[streamComm] == total*len(p.ops[streamComm]) {
+			s.unblock()
+			s.run(phaseEpilogue, s.work.epilogue)
+			return
+		}
+		// Only communication is left: the compute stream waits for it.
+		s.block(s.current(streamComm))
+	}
+}
+
+// current is the kind of the operation that the stream is running or stuck at.
+func (s *stepper) current(on stream) part {
+	ops := s.work.program.ops[on]
+	return ops[s.ended[on]%len(ops)].part
+}
+
+// advanceStream begins operations of one stream until one takes time or must
+// wait; it reports whether any was begun or skipped.
+func (s *stepper) advanceStream(p *program, on stream) bool {
+	ops := p.ops[on]
+	total := (s.layers + p.maxLag) * len(ops)
+	moved := false
+	for !s.busy[on] && s.next[on] < total {
+		iteration, o := s.next[on]/len(ops), &ops[s.next[on]%len(ops)]
+		if layer := iteration - int(o.lag); layer < 0 || layer >= s.layers {
+			s.next[on]++
+			s.ended[on]++
+			moved = true
+			continue
+		}
+		if d := s.unmet(p, o, iteration); d != nil {
+			if on == streamCompute {
+				s.block(p.ops[d.on][d.op].part)
+			}
+			break
+		}
+		s.next[on]++
+		moved = true
+		if on == streamCompute {
+			s.unblock()
+			s.compute(o)
+		} else {
+			s.communicate(o)
+		}
+	}
+	return moved
+}
+
+// unmet returns a dependency that has not ended yet, or nil.
+func (s *stepper) unmet(p *program, o *op, iteration int) *dep {
+	for i := range o.after {
+		d := &o.after[i]
+		if back := iteration - d.back; back >= 0 && s.ended[d.on] <= back*len(p.ops[d.on])+d.op {
+			return d
+		}
+	}
+	return nil
+}
+
+func (s *stepper) compute(o *op) {
+	c := s.work.parts[o.batch][o.part]
+	s.charge(c)
+	if d := c.slowest + c.allReduce; d > 0 {
+		s.busy[streamCompute] = true
+		s.engine.After(d, s.handler, kindComputeDone, s.index)
+		return
+	}
+	s.ended[streamCompute]++
+}
+
+func (s *stepper) communicate(o *op) {
+	s.busy[streamComm] = true
+	s.commBegan = s.engine.Now()
+	if o.part == partDispatch {
+		s.work.dispatch[o.batch].Start(s.work.dispatchStartup, uint64(s.index), s)
+	} else {
+		s.work.combine[o.batch].Start(s.work.combineStartup, uint64(s.index), s)
+	}
+}
+
+// Delivered hears from the fabric that the running dispatch or combine is
+// through. Contention on the SMs stretches it further.
+func (s *stepper) Delivered(d fabric.Delivery) {
+	if extra := int64(d.Arrived-s.commBegan) * (s.work.stretchMilli - 1000) / 1000; extra > 0 {
+		s.engine.After(sim.Time(extra), s.handler, kindCommDone, s.index)
+		return
+	}
+	s.opDone(streamComm)
+}
+
+// opDone ends the running operation of a stream.
+func (s *stepper) opDone(on stream) {
+	s.busy[on] = false
+	s.ended[on]++
+	s.advance()
+}
+
+func (s *stepper) block(on part) {
+	if !s.blocked {
+		s.blocked, s.blockedAt, s.blockedOn = true, s.engine.Now(), on
+	} else if s.blockedOn != on {
+		s.unblock()
+		s.block(on)
+	}
+}
+
+func (s *stepper) unblock() {
+	if !s.blocked {
+		return
+	}
+	s.blocked = false
+	waited := s.engine.Now() - s.blockedAt
+	if s.blockedOn == partCombine {
+		s.acct.Combine += waited
+	} else {
+		s.acct.Dispatch += waited
+	}
+}
