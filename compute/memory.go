@@ -1,0 +1,175 @@
+package compute
+
+import (
+	"fmt"
+	"strconv"
+
+	"github.com/tgssim/tgssim/internal/config"
+	"github.com/tgssim/tgssim/internal/units"
+)
+
+// MinKVTokens is the KV that must fit beside the weights: room for one request
+// of moderate length. With less the setup serves nothing.
+const MinKVTokens = 2048
+
+// scaleBlock is the number of fp8 weights that share one 4-byte scale: a block
+// of 128 x 128 (DeepSeek-V3, arXiv 2412.19437, section 3.3.2; Qwen3's FP8
+// checkpoints are laid out alike).
+const scaleBlock = 128 * 128
+
+// Memory is the use of one GPU's memory.
+type Memory struct {
+	// Capacity is the GPU's memory.
+	Capacity units.Bytes
+	// Reserve is what Utilisation keeps free for activations, buffers and the
+	// runtime.
+	Reserve units.Bytes
+	// Weights is the sum of Parts.
+	Weights units.Bytes
+	Parts   WeightBytes
+	// KVPerToken is the KV of one token over all layers on one GPU: KV heads are
+	// shared by TP, each held at least once; MLA's latent is held by every GPU.
+	KVPerToken units.Bytes
+}
+
+// WeightBytes is the memory of the weights of one GPU by part of the model.
+type WeightBytes struct {
+	// Attention, Dense and Shared are sharded by TP, except MLA's projections to
+	// the latents, which every GPU holds. Experts are sharded by EP. With fp8
+	// weights the four include the scale factors.
+	Attention, Dense, Shared, Experts units.Bytes
+	// Router and Norms are held by every GPU in bf16.
+	Router, Norms units.Bytes
+	// Embedding and Head are sharded by TP, in bf16.
+	Embedding, Head units.Bytes
+}
+
+// Sum is all parts.
+func (w WeightBytes) Sum() units.Bytes {
+	return w.Attention + w.Dense + w.Shared + w.Experts + w.Router + w.Norms + w.Embedding + w.Head
+}
+
+// Usable is what weights and KV may take together.
+func (m Memory) Usable() units.Bytes { return m.Capacity - m.Reserve }
+
+// KVTokens returns how many tokens' KV fits beside the weights.
+func (m Memory) KVTokens() int64 {
+	if m.KVPerToken <= 0 {
+		return 0
+	}
+	return max(0, int64((m.Usable()-m.Weights)/m.KVPerToken))
+}
+
+// memoryOf needs a resolved setup.
+func memoryOf(s Setup) Memory {
+	m := s.Model
+	capacity := s.GPU.Memory.Value
+	usable := units.Bytes(float64(capacity) * s.Utilisation)
+	parts := weightBytes(s)
+	return Memory{
+		Capacity:   capacity,
+		Reserve:    capacity - usable,
+		Weights:    parts.Sum(),
+		Parts:      parts,
+		KVPerToken: units.Bytes(int64(m.Layers) * m.kvElementsPerLayer(localKVHeads(m, s.TP)) * int64(s.KV.size())),
+	}
+}
+
+func weightBytes(s Setup) WeightBytes {
+	m, a, tp := s.Model, &s.Model.Attention, int64(s.TP)
+	w := m.Weights()
+	layers, h := int64(m.Layers), int64(m.Hidden)
+
+	var perLayer int64
+	if a.Kind == MLA {
+		linear, _ := m.attentionWeights()
+		down := h * int64(a.QLoraRank+a.KVLoraRank+a.QKRopeHeadDim)
+		perLayer = down + (linear-down)/tp
+	} else {
+		heads := int64(a.Heads/s.TP + localKVHeads(m, s.TP))
+		perLayer = 2 * h * heads * int64(a.HeadDim)
+	}
+	vocab := int64(ceilDiv(m.Vocab, s.TP))
+	parts := WeightBytes{
+		Attention: quantised(s.Weights, layers*perLayer),
+		Dense:     quantised(s.Weights, w.Dense/tp),
+		Shared:    quantised(s.Weights, w.Shared/tp),
+		Experts:   quantised(s.Weights, w.Experts/int64(s.EP)),
+		Router:    units.Bytes(2 * w.Router),
+		Norms:     units.Bytes(2 * w.Norms),
+		Embedding: units.Bytes(2 * vocab * h),
+	}
+	if !m.TiedEmbeddings {
+		parts.Head = parts.Embedding
+	}
+	return parts
+}
+
+// quantised is the bytes of n weights of a linear layer.
+func quantised(d DType, n int64) units.Bytes {
+	if d == FP8 {
+		return units.Bytes(n + 4*((n+scaleBlock-1)/scaleBlock))
+	}
+	return units.Bytes(2 * n)
+}
+
+// fits complains when the weights leave no room for MinKVTokens, and names the
+// smallest EP or TP with which they would.
+func fits(s Setup, m Memory) error {
+	if m.KVTokens() >= MinKVTokens {
+		return nil
+	}
+	key, at := "tp", fmt.Sprintf("TP%d", s.TP)
+	if s.Model.MoE != nil {
+		key, at = "ep", fmt.Sprintf("TP%d EP%d", s.TP, s.EP)
+	}
+	usable := fmt.Sprintf("the %s usable of %s %s", gigabytes(m.Usable()), s.GPU.Name, m.Capacity)
+	var ps config.Problems
+	if over := m.Weights - m.Usable(); over > 0 {
+		ps.Addf(key, "weights need %s per GPU at %s, %s more than %s; %s", gigabytes(m.Weights), at, gigabytes(over), usable, remedy(s))
+	} else {
+		ps.Addf(key, "weights (%s) and the KV of %d tokens (%s) need %s per GPU at %s, %s more than %s; %s",
+			gigabytes(m.Weights), MinKVTokens, gigabytes(MinKVTokens*m.KVPerToken), gigabytes(m.Weights+MinKVTokens*m.KVPerToken),
+			at, gigabytes(m.Weights+MinKVTokens*m.KVPerToken-m.Usable()), usable, remedy(s))
+	}
+	return ps.Err()
+}
+
+// remedy names the smallest wider setup that fits: more EP first, because it
+// costs no all-reduce, then more TP.
+func remedy(s Setup) string {
+	wider := s
+	if e := s.Model.MoE; e != nil {
+		for wider.EP = s.EP + 1; wider.EP <= e.Experts; wider.EP++ {
+			if e.Experts%wider.EP == 0 && wider.EP%s.TP == 0 && memoryOf(wider).KVTokens() >= MinKVTokens {
+				return fmt.Sprintf("EP%d would fit", wider.EP)
+			}
+		}
+	}
+	for wider = s; wider.TP <= s.Model.Attention.Heads; wider.TP++ {
+		if wider.TP == s.TP || !validTP(s.Model, wider.TP) {
+			continue
+		}
+		at := fmt.Sprintf("TP%d", wider.TP)
+		if e := s.Model.MoE; e != nil {
+			wider.EP = max(s.EP, wider.TP)
+			if wider.EP%wider.TP != 0 || e.Experts%wider.EP != 0 {
+				continue
+			}
+			at += fmt.Sprintf(" EP%d", wider.EP)
+		}
+		if memoryOf(wider).KVTokens() >= MinKVTokens {
+			return at + " would fit"
+		}
+	}
+	return "no TP or EP fits"
+}
+
+// gigabytes prints decimal gigabytes with one digit, or none when it is whole.
+func gigabytes(n units.Bytes) string {
+	s := strconv.FormatFloat(float64(n)/1e9, 'f', 1, 64)
+	if len(s) > 2 && s[len(s)-2:] == ".0" {
+		s = s[:len(s)-2]
+	}
+	return s + " GB"
+}

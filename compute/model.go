@@ -1,0 +1,203 @@
+package compute
+
+import (
+	"embed"
+	"fmt"
+	"path"
+	"strings"
+
+	"github.com/tgssim/tgssim/internal/config"
+)
+
+// AttentionKind is how a model's attention keeps its KV.
+type AttentionKind string
+
+// The kinds.
+const (
+	// GQA is grouped-query attention: kv_heads keys and values per layer and
+	// token, shared by the query heads (arXiv 2305.13245).
+	GQA AttentionKind = "gqa"
+	// MLA is multi-head latent attention: one latent and one rotary key per
+	// layer and token (DeepSeek-V2, arXiv 2405.04434).
+	MLA AttentionKind = "mla"
+)
+
+// A Model is the structure of a transformer, as its config.json on Hugging Face
+// states it.
+type Model struct {
+	// Name is the usual name: "DeepSeek-V3". HuggingFace is owner/name there.
+	Name        string `yaml:"name"`
+	HuggingFace string `yaml:"hugging_face"`
+	// Layers is the number of transformer layers, without MTP modules.
+	Layers int `yaml:"layers"`
+	// Hidden is the width of the residual stream, in elements.
+	Hidden int `yaml:"hidden"`
+	// Vocab is the number of rows of the embedding.
+	Vocab int `yaml:"vocab"`
+	// TiedEmbeddings is true when the LM head is the input embedding.
+	TiedEmbeddings bool `yaml:"tied_embeddings"`
+	// Checkpoint is the format of the published weights: bf16, or fp8 with one
+	// 4-byte scale per block of 128 x 128.
+	Checkpoint DType `yaml:"checkpoint"`
+	// MTPLayers is the number of multi-token-prediction modules in the
+	// checkpoint. They are in no count and in no time of this package.
+	MTPLayers int `yaml:"mtp_layers"`
+
+	Attention Attention `yaml:"attention"`
+	// Intermediate is the width of the MLP of a dense layer, in elements; 0 when
+	// every layer is a MoE layer.
+	Intermediate int `yaml:"intermediate"`
+	// MoE is nil for a dense model.
+	MoE *MoE `yaml:"moe"`
+}
+
+// Attention is the structure of an attention layer.
+type Attention struct {
+	Kind AttentionKind `yaml:"kind"`
+	// Heads is the number of query heads.
+	Heads int `yaml:"heads"`
+
+	// KVHeads and HeadDim are of GQA; QKNorm is true when queries and keys are
+	// normalised per head.
+	KVHeads int  `yaml:"kv_heads"`
+	HeadDim int  `yaml:"head_dim"`
+	QKNorm  bool `yaml:"qk_norm"`
+
+	// The rest is of MLA: ranks of the query's and of the KV's latent, and
+	// dimensions of a head.
+	QLoraRank     int `yaml:"q_lora_rank"`
+	KVLoraRank    int `yaml:"kv_lora_rank"`
+	QKNopeHeadDim int `yaml:"qk_nope_head_dim"`
+	QKRopeHeadDim int `yaml:"qk_rope_head_dim"`
+	VHeadDim      int `yaml:"v_head_dim"`
+}
+
+// MoE is the structure of a mixture-of-experts layer.
+type MoE struct {
+	// Experts is the number of routed experts, TopK how many a token visits.
+	Experts int `yaml:"experts"`
+	TopK    int `yaml:"top_k"`
+	// SharedExperts is the number of experts that every token visits.
+	SharedExperts int `yaml:"shared_experts"`
+	// Intermediate is the width of one expert, in elements.
+	Intermediate int `yaml:"intermediate"`
+	// FirstDense is the number of leading layers that are dense instead.
+	FirstDense int `yaml:"first_dense"`
+	// Groups and TopGroups limit routing: a token's experts lie in at most
+	// TopGroups of Groups equal groups (DeepSeek-V3, arXiv 2412.19437); 1 and 1
+	// when there is no limit.
+	Groups    int `yaml:"groups"`
+	TopGroups int `yaml:"top_groups"`
+	// RouterBias is true when the router has one bias per expert.
+	RouterBias bool `yaml:"router_bias"`
+}
+
+//go:embed models/*.yaml
+var modelFiles embed.FS
+
+// Models lists the catalogue by name, sorted.
+func Models() []string { return catalogueNames(modelFiles, "models") }
+
+// LoadModel returns the model of that name, or of that Hugging Face owner/name,
+// in any case. The error of an unknown name suggests the nearest one.
+func LoadModel(name string) (*Model, error) {
+	short := name[strings.LastIndexByte(name, '/')+1:]
+	for _, n := range Models() {
+		data, err := modelFiles.ReadFile(path.Join("models", strings.ToLower(n)+".yaml"))
+		if err != nil {
+			return nil, err
+		}
+		if strings.EqualFold(n, name) {
+			return ReadModel(data)
+		}
+		if short == name {
+			continue
+		}
+		m, err := ReadModel(data)
+		if err != nil {
+			return nil, err
+		}
+		if strings.EqualFold(m.HuggingFace, name) {
+			return m, nil
+		}
+	}
+	return nil, fmt.Errorf("%q is not a known model%s", name, config.Suggest(short, Models()))
+}
+
+// ReadModel reads a model file. It refuses unknown keys; the error is
+// config.Problems when the keys are right and the values are not.
+func ReadModel(data []byte) (*Model, error) {
+	m := new(Model)
+	if err := decodeStrict(data, m); err != nil {
+		return nil, err
+	}
+	if err := m.Validate(); err != nil {
+		return nil, err
+	}
+	return m, nil
+}
+
+// maxSize bounds every count of a model, so that their products fit int64 and
+// float64 exactly enough.
+const maxSize = 1 << 20
+
+// Validate reports every value that is missing or out of range.
+func (m *Model) Validate() error {
+	var ps config.Problems
+	ps.Require(m.Name != "", "name", "is missing: write the model's name")
+	between(&ps, "layers", m.Layers, 1, 1024)
+	between(&ps, "hidden", m.Hidden, 1, maxSize)
+	between(&ps, "vocab", m.Vocab, 1, 1<<24)
+	between(&ps, "mtp_layers", m.MTPLayers, 0, 16)
+	ps.Require(m.Checkpoint == BF16 || m.Checkpoint == FP8, "checkpoint", "must be bf16 or fp8, not %v", m.Checkpoint)
+	ps.Nest("attention", m.Attention.validate())
+	if m.MoE != nil {
+		ps.Nest("moe", m.MoE.validate(m.Layers))
+	}
+	low := 0
+	if m.DenseLayers() > 0 {
+		low = 1
+	}
+	between(&ps, "intermediate", m.Intermediate, low, maxSize)
+	return ps.Err()
+}
+
+func (a *Attention) validate() error {
+	var ps config.Problems
+	between(&ps, "heads", a.Heads, 1, 4096)
+	switch a.Kind {
+	case GQA:
+		between(&ps, "kv_heads", a.KVHeads, 1, 4096)
+		ps.Require(a.KVHeads < 1 || a.Heads%a.KVHeads == 0, "kv_heads", "must divide heads (%d), not %d", a.Heads, a.KVHeads)
+		between(&ps, "head_dim", a.HeadDim, 1, 4096)
+		ps.Require(a.QLoraRank == 0 && a.KVLoraRank == 0 && a.QKNopeHeadDim == 0 && a.QKRopeHeadDim == 0 && a.VHeadDim == 0,
+			"kind", "is gqa, but keys of mla are set")
+	case MLA:
+		between(&ps, "q_lora_rank", a.QLoraRank, 1, maxSize)
+		between(&ps, "kv_lora_rank", a.KVLoraRank, 1, maxSize)
+		between(&ps, "qk_nope_head_dim", a.QKNopeHeadDim, 1, 4096)
+		between(&ps, "qk_rope_head_dim", a.QKRopeHeadDim, 1, 4096)
+		between(&ps, "v_head_dim", a.VHeadDim, 1, 4096)
+		ps.Require(a.KVHeads == 0 && a.HeadDim == 0 && !a.QKNorm, "kind", "is mla, but keys of gqa are set")
+	default:
+		ps.Addf("kind", "must be gqa or mla, not %q", string(a.Kind))
+	}
+	return ps.Err()
+}
+
+func (e *MoE) validate(layers int) error {
+	var ps config.Problems
+	between(&ps, "experts", e.Experts, 2, 1<<16)
+	between(&ps, "top_k", e.TopK, 1, max(1, e.Experts))
+	between(&ps, "shared_experts", e.SharedExperts, 0, 1024)
+	between(&ps, "intermediate", e.Intermediate, 1, maxSize)
+	between(&ps, "first_dense", e.FirstDense, 0, max(0, layers-1))
+	between(&ps, "groups", e.Groups, 1, max(1, e.Experts))
+	between(&ps, "top_groups", e.TopGroups, 1, max(1, e.Groups))
+	ps.Require(e.Groups < 1 || e.Experts%e.Groups == 0, "groups", "must divide experts (%d), not %d", e.Experts, e.Groups)
+	return ps.Err()
+}
+
+func between(ps *config.Problems, key string, v, low, high int) {
+	ps.Require(v >= low && v <= high, key, "must be from %d to %d, not %d", low, high, v)
+}
