@@ -1,9 +1,11 @@
 package topology
 
 import (
+	"fmt"
 	"slices"
 	"strconv"
 
+	"github.com/tgssim/tgssim/internal/invariants"
 	"github.com/tgssim/tgssim/internal/units"
 	"github.com/tgssim/tgssim/sim"
 )
@@ -84,7 +86,34 @@ func (b *builder) finish() *Graph {
 		}
 	}
 	g.buildRoutes()
+	if invariants.Enabled {
+		g.check()
+	}
 	return g
+}
+
+// check panics when the graph is not what the rest of the package takes for
+// granted. A panic is a bug in a builder, never in a Config.
+func (g *Graph) check() {
+	must := func(ok bool, format string, args ...any) {
+		if !ok {
+			panic("topology: " + fmt.Sprintf(format, args...))
+		}
+	}
+	must(g.first[0] == 0 && g.first[numKinds] == NodeID(len(g.Nodes)), "nodes are not numbered kind by kind: %v", g.first)
+	for i := range g.Nodes {
+		k := g.Nodes[i].Kind
+		must(NodeID(i) == g.first[k]+NodeID(g.Nodes[i].Index), "%s is node %d", g.Nodes[i].Name, i)
+	}
+	for i := range g.Links {
+		l, r := &g.Links[i], &g.Links[g.Reverse(LinkID(i))]
+		must(l.From == r.To && l.To == r.From && l.From != l.To, "%s and %s are not one cable", l.Name, r.Name)
+		must(l.Rate == r.Rate && l.Delay == r.Delay, "%s and %s differ", l.Name, r.Name)
+	}
+	for nic := g.first[KindNIC]; nic < g.first[KindNIC+1]; nic++ {
+		must(len(g.Out(nic)) <= 1, "%s has %d cables", g.Nodes[nic].Name, len(g.Out(nic)))
+	}
+	must(len(g.out) == len(g.Links), "%d of %d links leave a node", len(g.out), len(g.Links))
 }
 
 // indexLinks fills out and outAt.

@@ -15,14 +15,17 @@ import (
 // Limits on what can be built. They keep every index within 32 bits and a typo
 // from taking the machine's memory.
 const (
-	MaxGPUs          = 1 << 20
-	MaxGPUsPerNode   = 1 << 10
-	MaxUplinks       = 1 << 12 // per leaf
-	MaxFabricCables  = 1 << 22 // leaf to spine, in all
-	maxRate          = 100 * units.Tbps
-	maxDelay         = sim.Second
-	fractionalUplink = 1e-9 // relative error up to which a number of uplinks is whole
+	MaxGPUs         = 1 << 20
+	MaxGPUsPerNode  = 1 << 10
+	MaxUplinks      = 1 << 12 // per leaf
+	MaxFabricCables = 1 << 22 // leaf to spine, in all
+	MaxRate         = 100 * units.Tbps
+	MaxDelay        = sim.Second
 )
+
+// ratioTolerance is the relative error up to which a computed number of uplinks
+// is whole and two ratios are equal: far above rounding, far below a mistake.
+const ratioTolerance = 1e-9
 
 // Wiring says which leaf each NIC of a server is cabled to.
 type Wiring string
@@ -79,7 +82,7 @@ type Config struct {
 
 	// Oversubscription is the ratio of a leaf's capacity towards its NICs to its
 	// capacity towards the spines: 1 is non-blocking, 2 is half of it. 0 takes
-	// what uplinks_per_leaf gives.
+	// what uplinks_per_leaf gives. It means nothing without spines.
 	Oversubscription float64 `yaml:"oversubscription"`
 	// UplinksPerLeaf is the number of links from a leaf to all spines together.
 	// 0 derives it from oversubscription.
@@ -167,14 +170,14 @@ func (c *Config) checkServers(ps *config.Problems) {
 func (c *Config) checkLinks(ps *config.Problems) {
 	rate := func(key string, r units.Rate, used bool) {
 		if used || r != 0 {
-			ps.Require(r > 0 && r <= maxRate, key, "%v; use a rate above 0, up to %v", r, maxRate)
+			ps.Require(r > 0 && r <= MaxRate, key, "%v; use a rate above 0, up to %v", r, MaxRate)
 		}
 	}
 	rate("nvlink_rate", c.NVLinkRate, true)
 	rate("nic_rate", c.NICRate, c.Leaves > 0)
 	rate("link_rate", c.LinkRate, c.Spines > 0)
 	delay := func(key string, d sim.Time) {
-		ps.Require(d >= 0 && d <= maxDelay, key, "%v; use 0 to %v", d, maxDelay)
+		ps.Require(d >= 0 && d <= MaxDelay, key, "%v; use 0 to %v", d, MaxDelay)
 	}
 	delay("nvlink_delay", c.NVLinkDelay)
 	delay("link_delay", c.LinkDelay)
@@ -231,20 +234,20 @@ func (c *Config) checkSpines(ps *config.Problems) {
 	if c.UplinksPerLeaf > 0 {
 		how = "uplinks_per_leaf"
 		real := down / (float64(c.UplinksPerLeaf) * float64(c.LinkRate))
-		ps.Require(c.Oversubscription == 0 || math.Abs(real/c.Oversubscription-1) <= fractionalUplink, "oversubscription",
+		ps.Require(c.Oversubscription == 0 || math.Abs(real/c.Oversubscription-1) <= ratioTolerance, "oversubscription",
 			"%g is not what %d uplinks_per_leaf give, which is %.4g; set one of the two to 0", c.Oversubscription, c.UplinksPerLeaf, real)
 	} else {
 		if c.Oversubscription == 0 {
-			ps.Addf("oversubscription", "it is 0 and so is uplinks_per_leaf; set one of the two, such as oversubscription 1")
+			ps.Addf("oversubscription", "0, and so is uplinks_per_leaf; set one of the two, such as oversubscription 1")
 			return
 		}
 		want := c.fractionalUplinks()
 		n := math.Round(want)
 		switch {
 		case want > MaxUplinks+0.5:
-			ps.Addf("oversubscription", "%g takes %.4g uplinks per leaf, more than %d; use at least %.4g",
-				c.Oversubscription, want, MaxUplinks, c.Oversubscription*want/MaxUplinks)
-		case n < 1 || math.Abs(want-n) > fractionalUplink*n:
+			ps.Addf("oversubscription", "%g takes %.4g uplinks per leaf (%s), more than %d; use at least %.4g",
+				c.Oversubscription, want, how, MaxUplinks, down/float64(c.LinkRate)/MaxUplinks)
+		case n < 1 || math.Abs(want-n) > ratioTolerance*n:
 			ps.Addf("oversubscription", "%g gives %.4g uplinks per leaf (%s); set it to 0 and uplinks_per_leaf to %s",
 				c.Oversubscription, want, how, c.nearestUplinks(want))
 		}
@@ -256,7 +259,7 @@ func (c *Config) checkSpines(ps *config.Problems) {
 	ps.Require(uplinks%c.Spines == 0, "spines", "%d does not divide the %s of a leaf (%s); use %s",
 		c.Spines, plural(uplinks, "uplink"), how, divisorsOf(uplinks, c.Spines))
 	if cables := int64(c.Leaves) * int64(uplinks); cables > MaxFabricCables {
-		ps.Addf("leaves", "%d leaves x %d uplinks are %d cables, more than %d", c.Leaves, uplinks, cables, MaxFabricCables)
+		ps.Addf("leaves", "%d leaves x %d uplinks are %d cables, more than %d; use fewer leaves or uplinks", c.Leaves, uplinks, cables, MaxFabricCables)
 	}
 }
 

@@ -85,10 +85,12 @@ func (g *Graph) buildRoutes() {
 			start := len(r.sets)
 			for _, l := range g.Out(at) {
 				to := g.Links[l].To
-				switch {
-				case to < base:
-				case dist[sw] >= 2 && dist[to-base] == dist[sw]-1,
-					at == leaves[0] && len(leaves) > 1: // to a twin, through any neighbour
+				if to < base {
+					continue
+				}
+				// A switch beside the leaves goes by near; leaves[0] itself reaches
+				// its twins, two links away, through any neighbour.
+				if dist[sw] >= 2 && dist[to-base] == dist[sw]-1 || at == leaves[0] && len(leaves) > 1 {
 					r.sets = append(r.sets, l)
 				}
 			}
@@ -161,12 +163,12 @@ func (g *Graph) twinLeaves() [][]NodeID {
 	return members
 }
 
-// distances fills dist with the number of links from each switch to leaf, or a
-// negative number where there is no way.
+// distances fills dist with the number of links from each switch to leaf, -1
+// where there is no way.
 func (g *Graph) distances(leaf NodeID, dist []int32, queue *[]NodeID) {
 	base := g.first[KindLeaf]
 	for i := range dist {
-		dist[i] = -2 // so that dist-1 equals no distance
+		dist[i] = -1
 	}
 	q := append((*queue)[:0], leaf)
 	dist[leaf-base] = 0
