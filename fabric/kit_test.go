@@ -1,0 +1,171 @@
+package fabric
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tgssim/tgssim/internal/units"
+	"github.com/tgssim/tgssim/sim"
+	"github.com/tgssim/tgssim/topology"
+)
+
+// bare is a topology without latencies, so that times are those of the bytes:
+// nodes servers of one GPU each.
+func bare(nodes, leaves, spines int) topology.Config {
+	c := topology.DefaultConfig()
+	c.Nodes, c.GPUsPerNode, c.NICsPerNode = nodes, 1, 1
+	c.Leaves, c.Spines = leaves, spines
+	c.LinkDelay, c.SwitchLatency, c.NICLatency, c.NVLinkDelay = 0, 0, 0, 0
+	return c
+}
+
+// ls128 is the LS128 fabric of the reference flow lists: 16 leaves of 8 hosts,
+// 8 spines, 400 Gb/s everywhere, 1 us per link, switches without latency.
+func ls128() topology.Config {
+	c := bare(128, 16, 8)
+	c.LinkDelay = sim.Microsecond
+	return c
+}
+
+// cluster is n servers of 8 GPUs with 8 NICs, four servers (32 NICs) to a leaf
+// where there are as many, non-blocking.
+func cluster(gpus int) topology.Config {
+	c := topology.DefaultConfig()
+	c.Nodes = gpus / 8
+	c.Leaves = max(1, c.Nodes/4)
+	c.Spines = 32
+	if c.Leaves == 1 {
+		c.Spines = 0
+		c.Oversubscription, c.UplinksPerLeaf = 1, 0
+	}
+	return c
+}
+
+func build(t testing.TB, c topology.Config) *topology.Graph {
+	t.Helper()
+	g, err := topology.LeafSpine(c)
+	require.NoError(t, err)
+	return g
+}
+
+// A bench is a network with its clock, and everything that it delivered.
+type bench struct {
+	t          testing.TB
+	engine     *sim.Engine
+	graph      *topology.Graph
+	net        *network
+	deliveries []Delivery
+}
+
+func (b *bench) Delivered(d Delivery) {
+	require.Equal(b.t, b.engine.Now(), d.Arrived, "delivered at another time than it says")
+	require.Equal(b.t, d.Arrived-d.Posted, d.Post+d.Wire+d.Queue, "pieces do not sum")
+	require.GreaterOrEqual(b.t, d.Queue, sim.Time(0), "faster than alone")
+	b.deliveries = append(b.deliveries, d)
+}
+
+func newBench(t testing.TB, c Config, g *topology.Graph) *bench {
+	t.Helper()
+	b := &bench{t: t, engine: sim.New(), graph: g}
+	n, err := New(c, b.engine, g, 1)
+	require.NoError(t, err)
+	b.net = n.(*network)
+	return b
+}
+
+// run executes everything and checks that nothing stays in flight.
+func (b *bench) run() []Delivery {
+	b.t.Helper()
+	b.engine.Run()
+	b.idle()
+	return b.deliveries
+}
+
+// idle checks that the network is empty.
+func (b *bench) idle() {
+	b.t.Helper()
+	n := b.net
+	b.net.checkAccount()
+	t := n.Totals()
+	require.Equal(b.t, t.SentBytes, t.DeliveredBytes)
+	require.Equal(b.t, t.SentMessages, t.DeliveredMessages)
+	require.Empty(b.t, n.flowing)
+	for l := range n.links {
+		require.Empty(b.t, n.links[l].members)
+		require.Zero(b.t, n.links[l].demand)
+		require.Zero(b.t, n.messages[l])
+	}
+	for _, c := range n.collectives {
+		require.Zero(b.t, c.near)
+		require.Zero(b.t, c.running)
+	}
+}
+
+// arrivals returns the arrival time of each tag below n.
+func (b *bench) arrivals(n int) []sim.Time {
+	at := make([]sim.Time, n)
+	for _, d := range b.deliveries {
+		at[d.Tag] = d.Arrived
+	}
+	return at
+}
+
+// flowList reads a list of "source,destination,bytes" lines from testdata, or
+// from the reference next to the module where it is too long to carry.
+func flowList(t testing.TB, name string) []Message {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("testdata", name))
+	if err != nil {
+		text, err = os.ReadFile(filepath.Join("..", "..", "shared", "reference", "workloads", name))
+	}
+	if err != nil {
+		t.Skipf("the reference flow list %s is not here", name)
+	}
+	var ms []Message
+	for _, line := range strings.Fields(string(text)) {
+		var v [3]int
+		for i, f := range strings.Split(line, ",") {
+			v[i], err = strconv.Atoi(f)
+			require.NoError(t, err)
+		}
+		ms = append(ms, Message{
+			Src: topology.GPU(v[0]), Dst: topology.GPU(v[1]), Bytes: units.Bytes(v[2]), Tag: uint64(len(ms)),
+		})
+	}
+	return ms
+}
+
+// allToAll is a collective of every GPU in the group to every other, milli
+// thousandths of a byte per unit and pair.
+func allToAll(name string, group []topology.GPU, milli int64) CollectiveSpec {
+	s := CollectiveSpec{Name: name, Class: ClassEP, Ranks: len(group)}
+	for r, src := range group {
+		for _, dst := range group {
+			if src != dst {
+				s.Shares = append(s.Shares, Share{Rank: r, Src: src, Dst: dst, Milli: milli})
+			}
+		}
+	}
+	return s
+}
+
+func gpuRange(lo, hi int) []topology.GPU {
+	var g []topology.GPU
+	for i := lo; i < hi; i++ {
+		g = append(g, topology.GPU(i))
+	}
+	return g
+}
+
+func same(n int, v int64) []int64 {
+	u := make([]int64, n)
+	for i := range u {
+		u[i] = v
+	}
+	return u
+}

@@ -1,0 +1,352 @@
+package fabric
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/tgssim/tgssim/routing"
+	"github.com/tgssim/tgssim/sim"
+	"github.com/tgssim/tgssim/topology"
+)
+
+// network is both engines. A transfer, which is a message or a run of a
+// collective, is posted, flows as a fluid along its links at a speed between 0
+// and 1 of what it would have alone, flies for its latency, and is delivered.
+//
+// With contention, speeds are max-min fair (solve.go); without, they stay 1 and
+// only a path's end ports limit it. Everything lives in slices and is named by
+// index, so a transfer in steady state allocates nothing.
+type network struct {
+	engine     *sim.Engine
+	handler    sim.HandlerID
+	graph      *topology.Graph
+	paths      *routing.ECMP
+	contention bool
+	mtuMilli   int64
+
+	// Per link.
+	links    []link
+	wires    []wire
+	messages []int32  // messages flowing over the link
+	users    [][]user // collectives with a share over the link
+	carried  [][NumClasses]volume
+
+	// Per transfer, by ID. Messages' IDs are recycled, collectives' kept.
+	flows []flow
+	jobs  []job
+	free  []int32
+
+	spreads     []spread // what flows along several paths at once
+	freeSpreads []int32
+	collectives []*collective
+
+	// flowing is a heap of the flowing transfers by finish.
+	flowing     []completion
+	sequence    uint64
+	finishTimer sim.Timer
+	finishArmed sim.Time
+
+	solver
+	sent, delivered           [NumClasses]volume
+	sentCount, deliveredCount [NumClasses]int64
+
+	// Scratch of Send: a path, and each link's place in a spread, -1 outside.
+	path  []topology.LinkID
+	place []int32
+}
+
+// Kinds of events.
+const (
+	evBegin  uint16 = iota // a transfer has been posted; Arg is its ID
+	evFinish               // the first of the flowing transfers is through
+	evSolve                // rates are to be recomputed
+	evArrive               // a transfer has arrived; Arg is its ID
+)
+
+// maxFlowLinks is the length of path that a flow holds itself. Longer ones, and
+// messages over several paths, have a spread.
+const maxFlowLinks = 6
+
+// A flow is the fluid part of a transfer: what the solver and the completion
+// heap need.
+type flow struct {
+	// begin is when it began to flow; solo is how long it flows alone.
+	begin, solo sim.Time
+	// work is how much of the time alone (picoseconds, unrounded) was left at
+	// instant since; total is what there was at the beginning. It has decreased
+	// by speed per picosecond from then on.
+	work, total float64
+	since       sim.Time
+	speed       float64
+	// level is the rate of one of its shares (see solve.go) at speed 1, in
+	// rateUnits.
+	level int64
+	// pairs is the number of shares that it has on each of its links; a spread
+	// has its own per link.
+	pairs int64
+	// next is the speed that the solver is finding; visited says for which solve
+	// it was collected, frozen in which it was given a speed.
+	next            float64
+	visited, frozen uint32
+	// spread is the place in network.spreads, or -1.
+	spread int32
+	// heapAt is the place in network.flowing, or -1.
+	heapAt int32
+	// coll is the place in network.collectives, or -1 for a message.
+	coll int32
+	hops uint8
+	// slowed is whether some of its time was spent below speed 1.
+	slowed bool
+	links  [maxFlowLinks]int32
+	slots  [maxFlowLinks]int32 // its places in the links' members
+}
+
+// A job is the rest of a transfer: what delivery needs.
+type job struct {
+	to                    Receiver
+	tag                   uint64
+	posted, post, latency sim.Time
+	milli                 int64 // payload
+	class                 Class
+	// live is false while the ID is free.
+	live bool
+}
+
+// Send posts a message. A message from a GPU to itself costs its posting time
+// only. It panics when a GPU does not exist, when there is no way between them,
+// or when Bytes is negative or above 9 PB.
+func (n *network) Send(m Message, to Receiver) {
+	if m.Bytes < 0 || int64(m.Bytes) > math.MaxInt64/1000 {
+		panic(fmt.Sprintf("fabric: message of %d bytes", int64(m.Bytes)))
+	}
+	if gpus := n.graph.GPUs(); int(m.Src) >= gpus || int(m.Dst) >= gpus || m.Src < 0 || m.Dst < 0 {
+		panic(fmt.Sprintf("fabric: message from GPU %d to GPU %d of %d", m.Src, m.Dst, gpus))
+	}
+	id := n.newTransfer()
+	j := &n.jobs[id]
+	*j = job{
+		to: to, tag: m.Tag, posted: n.engine.Now(), post: m.Post,
+		milli: 1000 * int64(m.Bytes), class: m.Class, live: true,
+	}
+	n.sent[m.Class].bytes += m.Bytes
+	n.sentCount[m.Class]++
+	f := &n.flows[id]
+	f.spread, f.coll, f.heapAt, f.solo = -1, -1, -1, 0
+	j.latency = n.route(f, &m)
+	n.post(id)
+}
+
+// post waits for the posting time of a transfer.
+func (n *network) post(id int32) {
+	switch t := n.jobs[id].post; {
+	case t <= 0:
+		n.begin(id)
+	case t < sim.Never-n.engine.Now():
+		n.engine.After(t, n.handler, evBegin, uint32(id))
+	}
+}
+
+// newTransfer returns the ID of a flow and job that are not in use.
+func (n *network) newTransfer() int32 {
+	if last := len(n.free) - 1; last >= 0 {
+		id := n.free[last]
+		n.free = n.free[:last]
+		return id
+	}
+	n.flows = append(n.flows, flow{})
+	n.jobs = append(n.jobs, job{})
+	return int32(len(n.flows) - 1)
+}
+
+// Handle executes an event of the network.
+func (n *network) Handle(e sim.Event) {
+	switch e.Kind {
+	case evBegin:
+		n.begin(int32(e.Arg))
+	case evFinish:
+		n.finishArmed = sim.Never
+		n.finishDue()
+	case evSolve:
+		n.solve()
+	case evArrive:
+		n.arrive(int32(e.Arg))
+	}
+}
+
+// begin lets a posted transfer flow.
+func (n *network) begin(id int32) {
+	f := &n.flows[id]
+	now := n.engine.Now()
+	f.begin, f.since = now, now
+	if f.solo == 0 {
+		n.fly(id)
+		return
+	}
+	f.work, f.speed, f.slowed = f.total, 1, false
+	n.enqueue(id, satAdd(now, f.solo))
+	if n.contention {
+		n.join(id)
+	}
+	n.armFinish()
+}
+
+// finishDue takes the transfers off their links that are through by now, first
+// begun first.
+func (n *network) finishDue() {
+	now := n.engine.Now()
+	for len(n.flowing) > 0 && n.flowing[0].at <= now {
+		id := n.flowing[0].id
+		n.dequeue(id)
+		if n.contention {
+			n.leave(id)
+		}
+		n.carry(id)
+		n.fly(id)
+	}
+	n.armFinish()
+}
+
+// fly delivers a transfer whose bytes are through after its latency. It takes
+// an event even without one: no receiver is called from inside Send or Start.
+func (n *network) fly(id int32) {
+	if t := n.jobs[id].latency; t < sim.Never-n.engine.Now() {
+		n.engine.After(t, n.handler, evArrive, uint32(id))
+	}
+}
+
+// arrive delivers a transfer.
+func (n *network) arrive(id int32) {
+	j, f := &n.jobs[id], &n.flows[id]
+	now := n.engine.Now()
+	d := Delivery{
+		Tag: j.tag, Posted: j.posted, Arrived: now, Post: j.post,
+		Wire: satAdd(f.solo, j.latency),
+	}
+	d.Queue = now - d.Posted - d.Post - d.Wire
+	n.delivered[j.class].add(j.milli, 1)
+	n.deliveredCount[j.class]++
+	to := j.to
+	j.to, j.live = nil, false
+	if f.coll < 0 {
+		if f.spread >= 0 {
+			n.freeSpreads = append(n.freeSpreads, f.spread)
+			f.spread = -1
+		}
+		n.free = append(n.free, id)
+	}
+	to.Delivered(d)
+}
+
+// armFinish sets the timer to the first completion.
+func (n *network) armFinish() {
+	first := sim.Never
+	if len(n.flowing) > 0 {
+		first = n.flowing[0].at
+	}
+	if first == n.finishArmed {
+		return
+	}
+	n.finishArmed = first
+	if first == sim.Never {
+		n.engine.Disarm(n.finishTimer)
+		return
+	}
+	n.engine.Arm(n.finishTimer, first)
+}
+
+// A completion is an entry of the heap of flowing transfers.
+type completion struct {
+	at  sim.Time
+	seq uint64 // order of beginning, for transfers that finish together
+	id  int32
+}
+
+func (a *completion) before(b *completion) bool {
+	return a.at < b.at || a.at == b.at && a.seq < b.seq
+}
+
+// enqueue puts a transfer that begins to flow on the heap.
+func (n *network) enqueue(id int32, at sim.Time) {
+	n.sequence++
+	n.flows[id].heapAt = int32(len(n.flowing))
+	n.flowing = append(n.flowing, completion{at, n.sequence, id})
+	n.siftUp(len(n.flowing) - 1)
+}
+
+// dequeue takes a transfer off the heap.
+func (n *network) dequeue(id int32) {
+	i := int(n.flows[id].heapAt)
+	n.flows[id].heapAt = -1
+	last := len(n.flowing) - 1
+	moved := n.flowing[last]
+	n.flowing = n.flowing[:last]
+	if i < last {
+		n.flowing[i] = moved
+		n.flows[moved.id].heapAt = int32(i)
+		n.fix(i)
+	}
+}
+
+// fix restores the heap's order around place i.
+func (n *network) fix(i int) {
+	if !n.siftUp(i) {
+		n.siftDown(i)
+	}
+}
+
+// heapify restores the heap's order everywhere.
+func (n *network) heapify() {
+	if len(n.flowing) < 2 {
+		return
+	}
+	for i := (len(n.flowing) - 2) / heapArity; i >= 0; i-- {
+		n.siftDown(i)
+	}
+}
+
+// heapArity is the number of children in the heap: four fit a cache line and a
+// half, and halve its depth.
+const heapArity = 4
+
+func (n *network) siftUp(i int) bool {
+	h := n.flowing
+	c := h[i]
+	start := i
+	for i > 0 {
+		parent := (i - 1) / heapArity
+		if !c.before(&h[parent]) {
+			break
+		}
+		h[i] = h[parent]
+		n.flows[h[i].id].heapAt = int32(i)
+		i = parent
+	}
+	h[i] = c
+	n.flows[c.id].heapAt = int32(i)
+	return i != start
+}
+
+func (n *network) siftDown(i int) {
+	h := n.flowing
+	c := h[i]
+	for {
+		first := heapArity*i + 1
+		if first >= len(h) {
+			break
+		}
+		best := first
+		for k := first + 1; k < min(first+heapArity, len(h)); k++ {
+			if h[k].before(&h[best]) {
+				best = k
+			}
+		}
+		if !h[best].before(&c) {
+			break
+		}
+		h[i] = h[best]
+		n.flows[h[i].id].heapAt = int32(i)
+		i = best
+	}
+	h[i] = c
+	n.flows[c.id].heapAt = int32(i)
+}

@@ -1,0 +1,302 @@
+package fabric
+
+import (
+	"math"
+
+	"github.com/tgssim/tgssim/sim"
+)
+
+// The rates are weighted max-min fair (Bertsekas and Gallager, Data Networks,
+// 2nd ed., section 6.5.2), extended to transfers whose rate is a vector.
+//
+// Every transfer k has a level v_k: the rate of one of its shares. A message
+// over one queue pair is one share and carries v_k on each link of its path. A
+// spread with bytes L_l on link l, whose most loaded link m carries p pairs,
+// carries v_k w_l there, w_l = p L_l/L_m: on its most loaded link it counts as
+// its number of pairs, elsewhere in proportion to its bytes, and where its pairs
+// are alike that is again their number. Alone it reaches the level V_k at which
+// m is full, which is speed 1; speed is v_k/V_k.
+//
+// Rates are fair when every transfer below speed 1 has a bottleneck: a full link
+// on which no other has a higher level. Progressive filling finds them: raise
+// all levels together; where a link fills, or a transfer reaches speed 1, those
+// concerned stay, and the rest goes on.
+//
+// Only contended links matter, those whose members ask for more than there is
+// when all have speed 1: no other can fill. What one arrival or departure can
+// change is therefore confined to the links reachable from it through contended
+// links and their members; only they are solved again.
+//
+// Rates and weights are whole numbers, so a sum of them does not depend on the
+// order of its terms, and the result not on the order in which transfers came.
+
+// weightUnit is the resolution of weights: 2^-32 of a share. Weights of spreads
+// are rounded up, so that no link is overrun. A link has room for 2^31 shares.
+const weightUnit = 1 << 32
+
+// finishSlack is the part of a picosecond by which a completion may be rounded
+// down. It is above float64's error on spans below a second, so that a span of
+// whole picoseconds does not become one more.
+const finishSlack = 1e-3
+
+// solver is the part of network that finds speeds.
+type solver struct {
+	dirty   []int32
+	pending bool   // whether evSolve is scheduled
+	round   uint32 // number of the solve
+	region  []int32
+	filling []fill
+	changed []int32
+}
+
+// A fill is an entry of the heap of links by the level at which they fill.
+type fill struct {
+	level float64
+	link  int32
+}
+
+func (a *fill) before(b *fill) bool {
+	return a.level < b.level || a.level == b.level && a.link < b.link
+}
+
+// touch notes that the rates on link l must be found again, after all that
+// happens at this instant.
+func (n *network) touch(l int32) {
+	if n.links[l].dirty {
+		return
+	}
+	n.links[l].dirty = true
+	n.dirty = append(n.dirty, l)
+	if !n.pending {
+		n.pending = true
+		n.engine.After(0, n.handler, evSolve, 0)
+	}
+}
+
+// solve finds the speeds of all transfers that may be affected by what came and
+// went since the last solve.
+func (n *network) solve() {
+	n.pending = false
+	n.collect()
+	n.fill()
+	n.apply()
+	n.armFinish()
+	n.check()
+}
+
+// collect finds the region to solve: the transfers on dirty links, and what they
+// reach through contended links.
+func (n *network) collect() {
+	n.round++
+	n.region, n.filling = n.region[:0], n.filling[:0]
+	for _, l := range n.dirty {
+		n.links[l].dirty = false
+		n.visit(l)
+	}
+	n.dirty = n.dirty[:0]
+	for i := 0; i < len(n.region); i++ {
+		f := &n.flows[n.region[i]]
+		if s := n.spreadOf(f); s != nil {
+			for _, at := range s.joined {
+				n.visitContended(s.links[at])
+			}
+			continue
+		}
+		for _, l := range f.links[:f.hops] {
+			n.visitContended(l)
+		}
+	}
+}
+
+// spreadOf is the spread of f, or nil.
+func (n *network) spreadOf(f *flow) *spread {
+	switch {
+	case f.spread >= 0:
+		return &n.spreads[f.spread]
+	case f.coll >= 0:
+		return &n.collectives[f.coll].spread
+	}
+	return nil
+}
+
+func (n *network) visitContended(l int32) {
+	if k := &n.links[l]; k.visited != n.round && k.contended() {
+		n.visit(l)
+	}
+}
+
+// visit adds the members of l to the region, and l to the links to fill.
+func (n *network) visit(l int32) {
+	k := &n.links[l]
+	if k.visited == n.round {
+		return
+	}
+	k.visited = n.round
+	k.spare, k.weight = k.capacity, 0
+	for _, m := range k.members {
+		f := &n.flows[m.flow]
+		if s := n.spreadOf(f); s != nil {
+			k.weight += s.weight[m.at]
+		} else {
+			k.weight += f.pairs * weightUnit
+		}
+		if f.visited != n.round {
+			f.visited, f.next = n.round, 1
+			n.region = append(n.region, m.flow)
+		}
+	}
+	if k.contended() {
+		n.filling = append(n.filling, fill{k.fillsAt(), l})
+	}
+}
+
+// fillsAt is the level at which the members without a speed fill the link.
+func (l *link) fillsAt() float64 { return float64(l.spare) / float64(l.weight) * weightUnit }
+
+// fill gives a speed to every transfer of the region. The heap's levels are
+// lower bounds: giving a member its speed only raises the level at which the
+// rest fill its links. So a level is brought up to date when it comes first.
+func (n *network) fill() {
+	for i := len(n.filling)/2 - 1; i >= 0; i-- {
+		n.sinkFill(i)
+	}
+	for len(n.filling) > 0 {
+		l := n.filling[0].link
+		k := &n.links[l]
+		if k.weight > 0 {
+			if at := k.fillsAt(); at > n.filling[0].level {
+				n.filling[0].level = at
+				n.sinkFill(0)
+				continue
+			}
+			if n.freeze(k, max(1, int64(n.filling[0].level))) {
+				continue
+			}
+		}
+		last := len(n.filling) - 1
+		n.filling[0] = n.filling[last]
+		n.filling = n.filling[:last]
+		if last > 0 {
+			n.sinkFill(0)
+		}
+	}
+}
+
+// freeze gives the members of a full link their speeds. Members that reach
+// speed 1 below its level go first, and if there are any, the rest must wait for
+// the level that they leave: freeze then returns true.
+func (n *network) freeze(k *link, level int64) (wait bool) {
+	for _, m := range k.members {
+		if f := &n.flows[m.flow]; f.frozen != n.round && f.level <= level {
+			n.give(f, f.level)
+			wait = true
+		}
+	}
+	if wait {
+		return true
+	}
+	for _, m := range k.members {
+		if f := &n.flows[m.flow]; f.frozen != n.round {
+			n.give(f, level)
+		}
+	}
+	return false
+}
+
+// give gives f its speed and takes its rates from its links' spare capacity.
+func (n *network) give(f *flow, level int64) {
+	f.frozen = n.round
+	f.next = 1
+	if level < f.level {
+		f.next = float64(level) / float64(f.level)
+	}
+	if s := n.spreadOf(f); s != nil {
+		for _, at := range s.joined {
+			k := &n.links[s.links[at]]
+			k.spare -= int64(f.next * float64(s.demand[at]))
+			k.weight -= s.weight[at]
+		}
+		return
+	}
+	for _, l := range f.links[:f.hops] {
+		k := &n.links[l]
+		k.spare -= level * f.pairs
+		k.weight -= f.pairs * weightUnit
+	}
+}
+
+// sinkFill restores the order of the heap of links below place i.
+func (n *network) sinkFill(i int) {
+	h := n.filling
+	c := h[i]
+	for {
+		k := 2*i + 1
+		if k >= len(h) {
+			break
+		}
+		if k+1 < len(h) && h[k+1].before(&h[k]) {
+			k++
+		}
+		if !h[k].before(&c) {
+			break
+		}
+		h[i] = h[k]
+		i = k
+	}
+	h[i] = c
+}
+
+// apply moves the transfers of the region to their new speeds. Those whose speed
+// has not changed are left alone, and with them the time at which they finish.
+func (n *network) apply() {
+	n.changed = n.changed[:0]
+	for _, id := range n.region {
+		if f := &n.flows[id]; f.next != f.speed {
+			n.settle(f)
+			f.speed = f.next
+			n.changed = append(n.changed, id)
+		}
+	}
+	rebuild := len(n.changed) > len(n.flowing)/heapifyAbove
+	for _, id := range n.changed {
+		f := &n.flows[id]
+		n.flowing[f.heapAt].at = n.finishOf(f)
+		if !rebuild {
+			n.fix(int(f.heapAt))
+		}
+	}
+	if rebuild {
+		n.heapify()
+	}
+}
+
+// heapifyAbove is the share of changed entries from which rebuilding the heap is
+// cheaper than mending it.
+const heapifyAbove = 8
+
+// settle brings the remaining work of f up to the present.
+func (n *network) settle(f *flow) {
+	now := n.engine.Now()
+	if now == f.since {
+		return
+	}
+	f.work = max(0, f.work-float64(f.speed*float64(now-f.since)))
+	f.since = now
+	if f.speed < 1 {
+		f.slowed = true
+	}
+}
+
+// finishOf is when f is through at its present speed. One that has never been
+// slowed is through at exactly its time alone; no other is sooner.
+func (n *network) finishOf(f *flow) sim.Time {
+	alone := satAdd(f.begin, f.solo)
+	if !f.slowed && f.speed == 1 {
+		return alone
+	}
+	left := math.Ceil(float64(f.work/f.speed) - finishSlack)
+	if left >= float64(sim.Never-f.since) {
+		return sim.Never
+	}
+	return max(alone, f.since+sim.Time(left))
+}

@@ -1,0 +1,194 @@
+package fabric
+
+import (
+	"math"
+
+	"github.com/tgssim/tgssim/routing"
+	"github.com/tgssim/tgssim/sim"
+	"github.com/tgssim/tgssim/topology"
+)
+
+// A spread is what flows along several paths at once and in lock-step: a
+// message over several queue pairs, or a collective. It is a coflow whose rate
+// is a vector: at speed 1, each link gets its share of the bytes in the time
+// that the most loaded link needs for its own.
+type spread struct {
+	links []int32
+	milli []int64 // payload per link, in thousandths of a byte
+	pairs []int32 // sender-receiver pairs, or queue pairs, with bytes on the link
+	// bottleneck is the place of the link that takes longest, -1 without load.
+	bottleneck int32
+
+	// demand is the rate on each link at speed 1, in rateUnits; weight is that
+	// rate per level, in weightUnits. They are computed when first needed.
+	demand, weight []int64
+	rated          bool
+
+	// slots[i] is the place among the members of link i, -1 when not joined;
+	// joined lists the places i that are.
+	slots  []int32
+	joined []int32
+}
+
+// clear empties s and keeps its memory.
+func (s *spread) clear() {
+	s.links, s.milli, s.pairs = s.links[:0], s.milli[:0], s.pairs[:0]
+	s.slots, s.joined, s.rated = s.slots[:0], s.joined[:0], false
+}
+
+// route finds the paths of a message, sets up its flow, and returns its latency.
+//
+// The payload is divided over the queue pairs as evenly as bytes allow, the
+// first ones taking the odd bytes; queue pairs without a byte are not used.
+// Queue pairs whose paths differ make a spread, and its last byte arrives over
+// the path with the highest latency. NVLink has no queue pairs.
+func (n *network) route(f *flow, m *Message) sim.Time {
+	parts := int64(1)
+	if m.QPs > 1 && n.graph.ServerOf(m.Src) != n.graph.ServerOf(m.Dst) {
+		parts = max(1, min(int64(m.QPs), int64(m.Bytes)))
+	}
+	milli := 1000 * int64(m.Bytes)
+	path := n.pathOf(m.Src, m.Dst, 0, m.Class)
+	if len(path) == 0 && m.Src != m.Dst {
+		panic(noWay(n.graph, m.Src, m.Dst))
+	}
+	if parts == 1 && len(path) <= maxFlowLinks {
+		n.setPath(f, path, milli, 1)
+		return n.latency(path, milli)
+	}
+	return n.routeSpread(f, m, parts)
+}
+
+// routeSpread is route for a message that may need several paths.
+func (n *network) routeSpread(f *flow, m *Message, parts int64) sim.Time {
+	f.spread = n.newSpread()
+	s := &n.spreads[f.spread]
+	s.clear()
+	var latency sim.Time
+	for qp := range parts {
+		part := int64(m.Bytes) / parts
+		if qp < int64(m.Bytes)%parts {
+			part++
+		}
+		path := n.pathOf(m.Src, m.Dst, int(qp), m.Class)
+		latency = max(latency, n.latency(path, 1000*part))
+		for _, l := range path {
+			at := n.place[l]
+			if at < 0 {
+				at = int32(len(s.links))
+				n.place[l] = at
+				s.links = append(s.links, int32(l))
+				s.milli = append(s.milli, 0)
+				s.pairs = append(s.pairs, 0)
+				s.slots = append(s.slots, -1)
+			}
+			s.milli[at] += 1000 * part
+			s.pairs[at]++
+		}
+	}
+	for _, l := range s.links {
+		n.place[l] = -1
+	}
+	if len(s.links) == len(n.path) && len(n.path) <= maxFlowLinks {
+		// All took the last one's path.
+		n.freeSpreads = append(n.freeSpreads, f.spread)
+		f.spread = -1
+		n.setPath(f, n.path, 1000*int64(m.Bytes), parts)
+		return latency
+	}
+	n.setSpread(f, s)
+	return latency
+}
+
+// newSpread returns the place of a spread that is not in use.
+func (n *network) newSpread() int32 {
+	if last := len(n.freeSpreads) - 1; last >= 0 {
+		i := n.freeSpreads[last]
+		n.freeSpreads = n.freeSpreads[:last]
+		return i
+	}
+	n.spreads = append(n.spreads, spread{})
+	return int32(len(n.spreads) - 1)
+}
+
+// pathOf is the path of a queue pair; it is valid until the next call. Queue
+// pairs between two GPUs are numbered alternately by class, because KV and EP
+// traffic do not share connections, and each number has its own UDP source port.
+func (n *network) pathOf(src, dst topology.GPU, qp int, class Class) []topology.LinkID {
+	number := uint32(qp)*uint32(NumClasses) + uint32(class)
+	n.path = n.paths.Path(src, dst, routing.RoCE(uint32(src), uint32(dst), number), n.path)
+	return n.path
+}
+
+// setPath makes f a fluid of pairs equal shares along one path.
+func (n *network) setPath(f *flow, path []topology.LinkID, milli, pairs int64) {
+	f.hops, f.pairs, f.solo = uint8(len(path)), pairs, 0
+	slowest := topology.NoLink
+	for i, l := range path {
+		f.links[i] = int32(l)
+		if !n.limits(l) {
+			continue
+		}
+		if slowest == topology.NoLink || n.links[l].capacity < n.links[slowest].capacity {
+			slowest = l
+		}
+	}
+	if slowest == topology.NoLink || milli == 0 {
+		return
+	}
+	f.solo = n.wires[slowest].time(milli)
+	f.total = n.wires[slowest].exact(milli)
+	f.level = max(1, n.links[slowest].capacity/pairs)
+}
+
+// limits tells whether a link limits a transfer that is alone: every link does,
+// but in the ideal engine only the end ports.
+func (n *network) limits(l topology.LinkID) bool { return n.contention || n.wires[l].port }
+
+// setSpread finds the link on which s takes longest and sets up f accordingly.
+// Of links that take equally long, the one with most pairs wins, then the first.
+func (n *network) setSpread(f *flow, s *spread) {
+	s.bottleneck, s.rated = -1, false
+	f.hops, f.solo, f.total = 0, 0, 0
+	longest := 0.0
+	for i, l := range s.links {
+		w := &n.wires[l]
+		if s.milli[i] == 0 || !n.contention && !w.port {
+			continue
+		}
+		// The exact time costs a 128-bit division: only for those that may win.
+		x := float64(s.milli[i]) * w.perMilli
+		if x < longest-1-float64(longest*1e-12) {
+			continue
+		}
+		longest = max(longest, x)
+		t := w.time(s.milli[i])
+		if b := s.bottleneck; b < 0 || t > f.solo ||
+			t == f.solo && (s.pairs[i] > s.pairs[b] || s.pairs[i] == s.pairs[b] && l < s.links[b]) {
+			s.bottleneck, f.solo = int32(i), t
+		}
+	}
+	if b := s.bottleneck; b >= 0 {
+		l := s.links[b]
+		f.total = n.wires[l].exact(s.milli[b])
+		f.level = max(1, n.links[l].capacity/int64(s.pairs[b]))
+	}
+}
+
+// rate computes what each link of s carries at speed 1: in the time of the
+// bottleneck, its own bytes.
+func (n *network) rate(s *spread) {
+	s.rated = true
+	if cap(s.demand) < len(s.links) {
+		s.demand, s.weight = make([]int64, len(s.links)), make([]int64, len(s.links))
+	}
+	s.demand, s.weight = s.demand[:len(s.links)], s.weight[:len(s.links)]
+	most := float64(s.milli[s.bottleneck])
+	capacity := float64(n.links[s.links[s.bottleneck]].capacity)
+	pairs := float64(s.pairs[s.bottleneck]) * weightUnit
+	for i, l := range s.links {
+		share := float64(s.milli[i]) / most
+		s.demand[i] = min(int64(share*capacity), n.links[l].capacity)
+		s.weight[i] = int64(math.Ceil(share * pairs))
+	}
+}
