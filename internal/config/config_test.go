@@ -17,8 +17,7 @@ type scenario struct {
 	Failures    *failures      `yaml:"failures"`
 	Mix         map[string]mix `yaml:"mix"`
 	Notes       []string       `yaml:"notes"`
-	ignored     int
-	Computed    int `yaml:"-"`
+	Computed    int            `yaml:"-"`
 }
 
 type topology struct {
@@ -56,6 +55,7 @@ func (p *pool) SetDefaults() { *p = pool{Role: "decode", TP: 1, Window: 20 * sim
 type failures struct {
 	MTBF  sim.Time `yaml:"mtbf"`
 	Links int      `yaml:"links"`
+	Spare int      `yaml:"spare,omitempty"`
 }
 
 // SetDefaults implements config.Defaulter.

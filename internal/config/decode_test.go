@@ -1,6 +1,7 @@
 package config_test
 
 import (
+	"errors"
 	"math"
 	"os"
 	"path/filepath"
@@ -175,7 +176,7 @@ func drawScenario(t *rapid.T) scenario {
 		Notes: drawList(t, drawText),
 	}
 	if rapid.Bool().Draw(t, "failures") {
-		s.Failures = &failures{MTBF: drawTime(t), Links: rapid.Int().Draw(t, "links")}
+		s.Failures = &failures{MTBF: drawTime(t), Links: rapid.Int().Draw(t, "links"), Spare: rapid.IntRange(0, 1).Draw(t, "spare")}
 	}
 	if rapid.Bool().Draw(t, "ratio") {
 		ratio := drawFloat(t)
@@ -194,6 +195,9 @@ func TestMarshalRoundTrip(t *testing.T) {
 		tree, err := config.Parse("resolved.yaml", data)
 		require.NoError(t, err, "%s", data)
 		for _, start := range []scenario{{}, defaults(), drawScenario(t)} {
+			if start.Failures != nil {
+				start.Failures.Spare = 0 // the price of omitempty
+			}
 			require.NoError(t, tree.Decode(&start), "%s", data)
 			require.Equal(t, want, start, "%s", data)
 		}
@@ -228,6 +232,45 @@ func TestMarshalRoundTrip(t *testing.T) {
 			require.Equal(t, any(m.Model), other.Mix[name].Model, "%s", data)
 		}
 	})
+}
+
+// A code reads itself from text, and does not always write itself.
+type code int
+
+func (c *code) UnmarshalText(text []byte) error { *c = code(len(text)); return nil }
+
+func (c code) MarshalText() ([]byte, error) {
+	if c < 0 {
+		return nil, errors.New("no code is negative")
+	}
+	return []byte(strings.Repeat("\xff", int(c))), nil
+}
+
+type silent struct{}
+
+func (*silent) UnmarshalText([]byte) error { return nil }
+
+func TestMarshalText(t *testing.T) {
+	type coded struct {
+		Code code `yaml:"code"`
+	}
+	_, err := config.Marshal(coded{-1})
+	require.EqualError(t, err, "config: code: no code is negative")
+	_, err = config.Marshal(coded{1})
+	require.EqualError(t, err, "config: code: text that is not UTF-8 cannot be written as YAML")
+	data, err := config.Marshal(coded{})
+	require.NoError(t, err)
+	require.Equal(t, "code: \"\"\n", string(data))
+
+	_, err = config.Marshal(struct {
+		S silent `yaml:"s"`
+	}{})
+	require.EqualError(t, err, "config: s: config_test.silent reads itself from text but does not write itself")
+
+	data, err = config.Marshal(struct{}{})
+	require.NoError(t, err)
+	require.Equal(t, "{}\n", string(data))
+	require.EqualError(t, parse(t, "code: [a]").Decode(&coded{}), "f.yaml:1: code: expected a code, found a list")
 }
 
 func TestMarshalRefuses(t *testing.T) {
@@ -293,8 +336,8 @@ func TestUnusableTypes(t *testing.T) {
 		{&number, "config: cannot decode a tree into *int; pass a pointer to a struct"},
 		{&struct{ A int }{}, "config: field A of struct { A int } has no yaml tag"},
 		{&struct {
-			A int `yaml:"a,omitempty"`
-		}{}, `yaml option "omitempty" is not supported`},
+			A int `yaml:"a,flow"`
+		}{}, `yaml option "flow" is not supported`},
 		{&struct {
 			A int `yaml:",inline"`
 		}{}, "only a struct without a key can be inline"},
@@ -348,6 +391,7 @@ func TestKeys(t *testing.T) {
 		{"failures", "optional mapping", "null"},
 		{"failures.mtbf", "time", "3600s"},
 		{"failures.links", "whole number", "1"},
+		{"failures.spare", "whole number", "0"},
 		{"mix.<name>.share", "number", "0"},
 		{"mix.<name>.model", "text", ""},
 		{"notes", "list of text", "[]"},

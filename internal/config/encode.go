@@ -20,8 +20,9 @@ import (
 // read back to an equal struct, whatever that started from: every key is
 // written, in the order of the fields (maps by name), nil pointers as null, and
 // quantities with their units through MarshalText. An empty slice or map reads
-// back as nil. The rules for types and tags are Decode's. The error names the
-// key that cannot be written: a float that is not finite, text that is not
+// back as nil. A field tagged omitempty is left out while it is zero, so where
+// its default is not zero, zero must not be a valid value. The rules for types
+// and tags are Decode's. The error names the key that cannot be written: a float that is not finite, text that is not
 // UTF-8, a type whose MarshalText fails.
 func Marshal(v any) ([]byte, error) {
 	value := reflect.Indirect(reflect.ValueOf(v))
@@ -70,6 +71,9 @@ func render(v reflect.Value) (rendered, error) {
 
 func renderStruct(v reflect.Value) (r rendered, err error) {
 	for _, f := range fieldsOf(v.Type()) {
+		if f.omit && v.FieldByIndex(f.index).IsZero() {
+			continue
+		}
 		value, err := render(v.FieldByIndex(f.index))
 		if err != nil {
 			return r, fmt.Errorf("%s: %w", f.key, err)

@@ -11,6 +11,8 @@ import (
 type field struct {
 	key   string
 	index []int
+	// omit is set when Marshal leaves a zero value out.
+	omit bool
 }
 
 // fieldsOf lists the keys of a struct in the order of its fields, those of
@@ -24,10 +26,10 @@ func fieldsOf(t reflect.Type) []field {
 		case key == "-" || !f.IsExported():
 		case options == "inline":
 			for _, in := range fieldsOf(f.Type) {
-				fields = append(fields, field{in.key, append([]int{i}, in.index...)})
+				fields = append(fields, field{in.key, append([]int{i}, in.index...), in.omit})
 			}
 		default:
-			fields = append(fields, field{key, []int{i}})
+			fields = append(fields, field{key, []int{i}, options == "omitempty"})
 		}
 	}
 	return fields
@@ -88,7 +90,7 @@ func checkStruct(t reflect.Type, inside []reflect.Type) error {
 				return fmt.Errorf("config: field %s of %s has a yaml tag but is not exported", f.Name, t)
 			}
 			continue
-		case options != "" && !inline:
+		case options != "" && options != "omitempty" && !inline:
 			return fmt.Errorf("config: field %s of %s: yaml option %q is not supported", f.Name, t, options)
 		case inline && (f.Type.Kind() != reflect.Struct || isText(f.Type) || key != ""):
 			return fmt.Errorf("config: field %s of %s: only a struct without a key can be inline", f.Name, t)

@@ -41,7 +41,7 @@ misplaced.yaml:3: mtbf: unknown key; mtbf belongs under failures (keys here: nam
 misplaced.yaml:5: topology.seed: unknown key; seed belongs at the top level (keys here: leaves, spines, link_rate, buffer, lossless, hop_latency, lags)
 misplaced.yaml:6: topology.pools: unknown key; pools belongs at the top level (keys here: leaves, spines, link_rate, buffer, lossless, hop_latency, lags)
 misplaced.yaml:7: topology.share: unknown key; share belongs under mix.<name> (keys here: leaves, spines, link_rate, buffer, lossless, hop_latency, lags)
-misplaced.yaml:9: failures.topology: unknown key; topology belongs at the top level (keys here: mtbf, links)
+misplaced.yaml:9: failures.topology: unknown key; topology belongs at the top level (keys here: mtbf, links, spare)
 
 parse lists.yaml
 pools:

@@ -22,7 +22,7 @@ a.yaml:3: seed: expected a whole number such as 1, found -1: it must be in 0..18
 a.yaml:4: topology: expected a mapping (keys: leaves, spines, link_rate, buffer, lossless, hop_latency, lags), found 4
 a.yaml:5: arrivals: expected a mapping (keys: rate, cv, spread, seeds, ratio, grid), found a list
 a.yaml:6: pools: expected a list of mappings, found a mapping
-a.yaml:7: failures: expected a mapping (keys: mtbf, links), found a list
+a.yaml:7: failures: expected a mapping (keys: mtbf, links, spare), found a list
 a.yaml:8: mix: expected a mapping of names to mappings, found 3
 a.yaml:9: notes: expected a list of text, found the text "one"
 
@@ -341,7 +341,7 @@ ok
 
 decode
 ----
-optional.yaml:1: failures: no value; write a mapping (keys: mtbf, links), or null to leave it out
+optional.yaml:1: failures: no value; write a mapping (keys: mtbf, links, spare), or null to leave it out
 optional.yaml:3: arrivals.ratio: no value; write a number such as 0.5, or null to leave it out
 
 parse optional.yaml

@@ -1,0 +1,30 @@
+package config_test
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tgssim/tgssim/internal/config"
+)
+
+func TestNest(t *testing.T) {
+	var inner config.Problems
+	inner.Addf("tp", "must be 1 to %d", 8)
+	inner.Addf("", "needs a GPU")
+	var ps config.Problems
+	ps.Nest("pool", inner.Err())
+	ps.Nest("", inner.Err())
+	ps.Nest("file", errors.New("is gone"))
+	ps.Nest("nothing", nil)
+	ps.Nest("nothing", config.Problems{}.Err())
+	ps.Require(true, "leaves", "is fine")
+	ps.Require(false, "leaves", "is not")
+	require.EqualError(t, ps.Err(), `pool.tp: must be 1 to 8
+pool: needs a GPU
+tp: must be 1 to 8
+needs a GPU
+file: is gone
+leaves: is not`)
+}
