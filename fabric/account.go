@@ -10,13 +10,13 @@ import (
 // carry books the payload of a transfer whose bytes are through to its links. A
 // collective's runs are only counted, and booked when somebody looks.
 func (n *network) carry(id int32) {
-	f := &n.flows[id]
+	f, coll := &n.flows[id], n.fluids[id].coll
 	class, milli := n.jobs[id].class, n.jobs[id].milli
 	switch {
-	case f.coll >= 0:
-		n.collectives[f.coll].runs++
+	case coll >= 0:
+		n.collectives[coll].runs++
 	case f.spread >= 0:
-		s := &n.spreads[f.spread]
+		s := n.spreads[f.spread]
 		for i, l := range s.links {
 			n.carried[l][class].add(s.milli[i], 1)
 		}
@@ -70,11 +70,12 @@ func (n *network) Loads(dst []LinkLoad) []LinkLoad {
 
 // addProgress adds what a flowing transfer has carried so far, rounded down.
 func (n *network) addProgress(loads []LinkLoad, id int32) {
-	f := &n.flows[id]
-	left := max(0, f.work-float64(f.speed*float64(n.engine.Now()-f.since)))
-	done := 1 - left/f.total
+	f, fl := &n.flows[id], &n.fluids[id]
+	left := max(0, fl.work-float64(f.speed*float64(n.engine.Now()-fl.since)))
+	done := 1 - left/fl.total
 	class := n.jobs[id].class
-	if s := n.spreadOf(f); s != nil {
+	if f.spread >= 0 {
+		s := n.spreads[f.spread]
 		for i, l := range s.links {
 			loads[l].Payload[class] += units.Bytes(done * float64(s.milli[i]) / 1000)
 		}

@@ -20,8 +20,7 @@ func (n *network) check() {
 	used := make([]float64, len(n.links))
 	top := make([]float64, len(n.links)) // highest level on the link
 	for i := range n.flowing {
-		f := &n.flows[n.flowing[i].id]
-		level := f.speed * float64(f.level)
+		level := n.levelOf(n.flowing[i].id)
 		n.eachRate(n.flowing[i].id, func(l int32, rate float64) {
 			used[l] += rate
 			top[l] = max(top[l], level)
@@ -38,7 +37,7 @@ func (n *network) check() {
 			panic(fmt.Sprintf("fabric: transfer %d has speed %g", n.flowing[i].id, f.speed))
 		}
 		bottlenecked := f.speed == 1 // its own most loaded link is full
-		level := f.speed * float64(f.level)
+		level := n.levelOf(n.flowing[i].id)
 		n.eachRate(n.flowing[i].id, func(l int32, _ float64) {
 			full := used[l] >= float64(n.links[l].capacity)*(1-checkTolerance)
 			bottlenecked = bottlenecked || full && level >= top[l]*(1-checkTolerance)
@@ -50,11 +49,17 @@ func (n *network) check() {
 	n.checkAccount()
 }
 
+// levelOf is the rate of one share of a flowing transfer.
+func (n *network) levelOf(id int32) float64 {
+	return n.flows[id].speed * float64(n.flows[id].level)
+}
+
 // eachRate calls f with each link that a flowing transfer has bytes for and the
 // rate on it, in rateUnits.
 func (n *network) eachRate(id int32, f func(link int32, rate float64)) {
 	fl := &n.flows[id]
-	if s := n.spreadOf(fl); s != nil {
+	if fl.spread >= 0 {
+		s := n.spreads[fl.spread]
 		if !s.rated {
 			n.rate(s)
 		}
@@ -66,7 +71,7 @@ func (n *network) eachRate(id int32, f func(link int32, rate float64)) {
 		return
 	}
 	for _, l := range fl.links[:fl.hops] {
-		f(l, fl.speed*float64(fl.level*fl.pairs))
+		f(l, fl.speed*float64(fl.level*int64(fl.pairs)))
 	}
 }
 

@@ -78,11 +78,13 @@ func (n *network) NewCollective(spec CollectiveSpec) (Collective, error) {
 		mostUnits: math.MaxInt64 / 2 / max(1, total),
 		perUnit:   make([]int64, spec.Ranks),
 	}
-	n.flows[c.id] = flow{spread: -1, coll: int32(len(n.collectives)), heapAt: -1}
 	if err := n.layOut(c, spec.Shares); err != nil {
 		return nil, fmt.Errorf("collective %q: %w", spec.Name, err)
 	}
 	n.introduce(c)
+	n.flows[c.id] = flow{spread: int32(len(n.spreads))}
+	n.fluids[c.id] = fluid{coll: int32(len(n.collectives))}
+	n.spreads = append(n.spreads, &c.spread)
 	n.collectives = append(n.collectives, c)
 	c.reload()
 	return c, nil
@@ -321,7 +323,7 @@ func (c *collective) reload() {
 	if recount {
 		c.countPairs()
 	}
-	n.setSpread(&n.flows[c.id], s)
+	n.setSpread(c.id, s)
 	c.latency = 0
 	for i := range c.classes {
 		c.latency = max(c.latency, n.latency(c.classes[i].path, c.largest(&c.classes[i])))

@@ -32,11 +32,12 @@ type network struct {
 	carried  [][NumClasses]volume
 
 	// Per transfer, by ID. Messages' IDs are recycled, collectives' kept.
-	flows []flow
-	jobs  []job
-	free  []int32
+	flows  []flow
+	fluids []fluid
+	jobs   []job
+	free   []int32
 
-	spreads     []spread // what flows along several paths at once
+	spreads     []*spread // what flows along several paths at once
 	freeSpreads []int32
 	collectives []*collective
 
@@ -67,9 +68,25 @@ const (
 // messages over several paths, have a spread.
 const maxFlowLinks = 6
 
-// A flow is the fluid part of a transfer: what the solver and the completion
-// heap need.
+// A flow is what the solver needs of a transfer, one cache line.
 type flow struct {
+	// level is the rate of one of its shares (see solve.go) at speed 1, in
+	// rateUnits.
+	level int64
+	// speed is the share of its rate alone at which it flows, next the one that
+	// the solver is finding.
+	speed, next float64
+	// pairs is the number of shares that it has on each of its links; a spread
+	// has its own per link.
+	pairs int32
+	// spread is the place in network.spreads, or -1 for a single path.
+	spread int32
+	hops   int32
+	links  [maxFlowLinks]int32
+}
+
+// A fluid is how far a transfer has come.
+type fluid struct {
 	// begin is when it began to flow; solo is how long it flows alone.
 	begin, solo sim.Time
 	// work is how much of the time alone (picoseconds, unrounded) was left at
@@ -77,28 +94,13 @@ type flow struct {
 	// by speed per picosecond from then on.
 	work, total float64
 	since       sim.Time
-	speed       float64
-	// level is the rate of one of its shares (see solve.go) at speed 1, in
-	// rateUnits.
-	level int64
-	// pairs is the number of shares that it has on each of its links; a spread
-	// has its own per link.
-	pairs int64
-	// next is the speed that the solver is finding; visited says for which solve
-	// it was collected, frozen in which it was given a speed.
-	next            float64
-	visited, frozen uint32
-	// spread is the place in network.spreads, or -1.
-	spread int32
 	// heapAt is the place in network.flowing, or -1.
 	heapAt int32
 	// coll is the place in network.collectives, or -1 for a message.
 	coll int32
-	hops uint8
 	// slowed is whether some of its time was spent below speed 1.
 	slowed bool
-	links  [maxFlowLinks]int32
-	slots  [maxFlowLinks]int32 // its places in the links' members
+	slots  [maxFlowLinks]int32 // its places among the links' members
 }
 
 // A job is the rest of a transfer: what delivery needs.
@@ -130,9 +132,7 @@ func (n *network) Send(m Message, to Receiver) {
 	}
 	n.sent[m.Class].bytes += m.Bytes
 	n.sentCount[m.Class]++
-	f := &n.flows[id]
-	f.spread, f.coll, f.heapAt, f.solo = -1, -1, -1, 0
-	j.latency = n.route(f, &m)
+	j.latency = n.route(id, &m)
 	n.post(id)
 }
 
@@ -154,6 +154,9 @@ func (n *network) newTransfer() int32 {
 		return id
 	}
 	n.flows = append(n.flows, flow{})
+	n.fluids = append(n.fluids, fluid{})
+	n.visited = append(n.visited, 0)
+	n.frozen = append(n.frozen, 0)
 	n.jobs = append(n.jobs, job{})
 	return int32(len(n.flows) - 1)
 }
@@ -175,14 +178,15 @@ func (n *network) Handle(e sim.Event) {
 
 // begin lets a posted transfer flow.
 func (n *network) begin(id int32) {
-	f := &n.flows[id]
+	f := &n.fluids[id]
 	now := n.engine.Now()
 	f.begin, f.since = now, now
 	if f.solo == 0 {
 		n.fly(id)
 		return
 	}
-	f.work, f.speed, f.slowed = f.total, 1, false
+	f.work, f.slowed = f.total, false
+	n.flows[id].speed = 1
 	n.enqueue(id, satAdd(now, f.solo))
 	if n.contention {
 		n.join(id)
@@ -220,14 +224,14 @@ func (n *network) arrive(id int32) {
 	now := n.engine.Now()
 	d := Delivery{
 		Tag: j.tag, Posted: j.posted, Arrived: now, Post: j.post,
-		Wire: satAdd(f.solo, j.latency),
+		Wire: satAdd(n.fluids[id].solo, j.latency),
 	}
 	d.Queue = now - d.Posted - d.Post - d.Wire
 	n.delivered[j.class].add(j.milli, 1)
 	n.deliveredCount[j.class]++
 	to := j.to
 	j.to, j.live = nil, false
-	if f.coll < 0 {
+	if n.fluids[id].coll < 0 {
 		if f.spread >= 0 {
 			n.freeSpreads = append(n.freeSpreads, f.spread)
 			f.spread = -1
@@ -268,21 +272,21 @@ func (a *completion) before(b *completion) bool {
 // enqueue puts a transfer that begins to flow on the heap.
 func (n *network) enqueue(id int32, at sim.Time) {
 	n.sequence++
-	n.flows[id].heapAt = int32(len(n.flowing))
+	n.fluids[id].heapAt = int32(len(n.flowing))
 	n.flowing = append(n.flowing, completion{at, n.sequence, id})
 	n.siftUp(len(n.flowing) - 1)
 }
 
 // dequeue takes a transfer off the heap.
 func (n *network) dequeue(id int32) {
-	i := int(n.flows[id].heapAt)
-	n.flows[id].heapAt = -1
+	i := int(n.fluids[id].heapAt)
+	n.fluids[id].heapAt = -1
 	last := len(n.flowing) - 1
 	moved := n.flowing[last]
 	n.flowing = n.flowing[:last]
 	if i < last {
 		n.flowing[i] = moved
-		n.flows[moved.id].heapAt = int32(i)
+		n.fluids[moved.id].heapAt = int32(i)
 		n.fix(i)
 	}
 }
@@ -318,11 +322,11 @@ func (n *network) siftUp(i int) bool {
 			break
 		}
 		h[i] = h[parent]
-		n.flows[h[i].id].heapAt = int32(i)
+		n.fluids[h[i].id].heapAt = int32(i)
 		i = parent
 	}
 	h[i] = c
-	n.flows[c.id].heapAt = int32(i)
+	n.fluids[c.id].heapAt = int32(i)
 	return i != start
 }
 
@@ -344,9 +348,9 @@ func (n *network) siftDown(i int) {
 			break
 		}
 		h[i] = h[best]
-		n.flows[h[i].id].heapAt = int32(i)
+		n.fluids[h[i].id].heapAt = int32(i)
 		i = best
 	}
 	h[i] = c
-	n.flows[c.id].heapAt = int32(i)
+	n.fluids[c.id].heapAt = int32(i)
 }

@@ -7,9 +7,11 @@ type link struct {
 	// demand is the sum of what its members carry over it at speed 1, each
 	// rounded up, and demandable its capacity, rounded up, both in b/s.
 	demand, demandable int64
-	members            []member
-	// spare, weight and visited are the solver's: capacity not given out, and
-	// weight of the members without a speed, in solve number visited.
+	// total is the sum of the members' weights, in weightUnits.
+	total   int64
+	members []member
+	// spare and weight are the solver's, in solve number visited: capacity not
+	// given out, and weight of the members that have no speed yet.
 	spare, weight int64
 	visited       uint32
 	// dirty links have had members come or go since the last solve.
@@ -40,21 +42,21 @@ type user struct{ coll, at int32 }
 
 // join puts a transfer that begins to flow on its links.
 func (n *network) join(id int32) {
-	f := &n.flows[id]
+	f, coll := &n.flows[id], n.fluids[id].coll
 	switch {
-	case f.coll >= 0:
-		n.joinCollective(n.collectives[f.coll])
+	case coll >= 0:
+		n.joinCollective(n.collectives[coll])
 	case f.spread >= 0:
-		s := &n.spreads[f.spread]
+		s := n.spreads[f.spread]
 		for at, l := range s.links {
 			n.joinSpread(id, s, int32(at))
 			n.announce(l)
 		}
 	default:
-		bps := ceilBps(f.level * f.pairs)
+		bps := ceilBps(f.level * int64(f.pairs))
 		for i := range f.hops {
 			l := f.links[i]
-			f.slots[i] = n.add(l, member{id, int32(i)}, bps)
+			n.fluids[id].slots[i] = n.add(l, member{id, i}, int64(f.pairs)*weightUnit, bps)
 			n.announce(l)
 		}
 	}
@@ -62,20 +64,20 @@ func (n *network) join(id int32) {
 
 // leave takes a transfer that is through off its links.
 func (n *network) leave(id int32) {
-	f := &n.flows[id]
+	f, coll := &n.flows[id], n.fluids[id].coll
 	switch {
-	case f.coll >= 0:
-		n.leaveCollective(n.collectives[f.coll])
+	case coll >= 0:
+		n.leaveCollective(n.collectives[coll])
 	case f.spread >= 0:
-		s := &n.spreads[f.spread]
+		s := n.spreads[f.spread]
 		n.leaveSpread(s)
 		for _, l := range s.links {
 			n.retire(l)
 		}
 	default:
-		bps := ceilBps(f.level * f.pairs)
+		bps := ceilBps(f.level * int64(f.pairs))
 		for i := range f.hops {
-			n.remove(f.links[i], f.slots[i], bps)
+			n.remove(f.links[i], n.fluids[id].slots[i], int64(f.pairs)*weightUnit, bps)
 			n.retire(f.links[i])
 		}
 	}
@@ -152,36 +154,46 @@ func (n *network) joinSpread(id int32, s *spread, at int32) {
 		n.rate(s)
 	}
 	s.joined = append(s.joined, at)
-	s.slots[at] = n.add(s.links[at], member{id, at}, ceilBps(s.demand[at]))
+	s.slots[at] = n.add(s.links[at], member{id, at}, s.weight[at], ceilBps(s.demand[at]))
 }
 
 // leaveSpread takes a spread off the links that it has joined.
 func (n *network) leaveSpread(s *spread) {
 	for _, at := range s.joined {
-		n.remove(s.links[at], s.slots[at], ceilBps(s.demand[at]))
+		n.remove(s.links[at], s.slots[at], s.weight[at], ceilBps(s.demand[at]))
 		s.slots[at] = -1
 	}
 	s.joined = s.joined[:0]
 }
 
 // add puts a member on link l and returns its place.
-func (n *network) add(l int32, m member, bps int64) int32 {
+func (n *network) add(l int32, m member, weight, bps int64) int32 {
 	k := &n.links[l]
 	k.members = append(k.members, m)
+	before := k.contended()
 	k.demand += bps
+	k.total += weight
 	if k.contended() {
 		n.touch(l)
+		if !before {
+			n.contended++
+		}
 	}
 	return int32(len(k.members) - 1)
 }
 
 // remove takes the member at a place off link l.
-func (n *network) remove(l, slot int32, bps int64) {
+func (n *network) remove(l, slot int32, weight, bps int64) {
 	k := &n.links[l]
-	if k.contended() {
-		n.touch(l)
-	}
+	before := k.contended()
 	k.demand -= bps
+	k.total -= weight
+	if before {
+		n.touch(l)
+		if !k.contended() {
+			n.contended--
+		}
+	}
 	last := int32(len(k.members) - 1)
 	moved := k.members[last]
 	k.members = k.members[:last]
@@ -189,11 +201,9 @@ func (n *network) remove(l, slot int32, bps int64) {
 		return
 	}
 	k.members[slot] = moved
-	if f := &n.flows[moved.flow]; f.spread >= 0 {
-		n.spreads[f.spread].slots[moved.at] = slot
-	} else if f.coll >= 0 {
-		n.collectives[f.coll].spread.slots[moved.at] = slot
+	if spread := n.flows[moved.flow].spread; spread >= 0 {
+		n.spreads[spread].slots[moved.at] = slot
 	} else {
-		f.slots[moved.at] = slot
+		n.fluids[moved.flow].slots[moved.at] = slot
 	}
 }

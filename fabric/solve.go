@@ -41,12 +41,16 @@ const finishSlack = 1e-3
 
 // solver is the part of network that finds speeds.
 type solver struct {
-	dirty   []int32
-	pending bool   // whether evSolve is scheduled
-	round   uint32 // number of the solve
-	region  []int32
-	filling []fill
-	changed []int32
+	dirty     []int32
+	contended int    // number of contended links
+	pending   bool   // whether evSolve is scheduled
+	round     uint32 // number of the solve
+	// visited[t] is the last solve that collected transfer t, frozen[t] the last
+	// that gave it a speed below or at 1.
+	visited, frozen []uint32
+	region          []int32
+	filling         []fill
+	changed         []int32
 }
 
 // A fill is an entry of the heap of links by the level at which they fill.
@@ -96,7 +100,12 @@ func (n *network) collect() {
 	n.dirty = n.dirty[:0]
 	for i := 0; i < len(n.region); i++ {
 		f := &n.flows[n.region[i]]
-		if s := n.spreadOf(f); s != nil {
+		f.next = 1
+		if len(n.filling) == n.contended {
+			continue // no link is left to find
+		}
+		if f.spread >= 0 {
+			s := n.spreads[f.spread]
 			for _, at := range s.joined {
 				n.visitContended(s.links[at])
 			}
@@ -106,17 +115,6 @@ func (n *network) collect() {
 			n.visitContended(l)
 		}
 	}
-}
-
-// spreadOf is the spread of f, or nil.
-func (n *network) spreadOf(f *flow) *spread {
-	switch {
-	case f.spread >= 0:
-		return &n.spreads[f.spread]
-	case f.coll >= 0:
-		return &n.collectives[f.coll].spread
-	}
-	return nil
 }
 
 func (n *network) visitContended(l int32) {
@@ -132,16 +130,10 @@ func (n *network) visit(l int32) {
 		return
 	}
 	k.visited = n.round
-	k.spare, k.weight = k.capacity, 0
+	k.spare, k.weight = k.capacity, k.total
 	for _, m := range k.members {
-		f := &n.flows[m.flow]
-		if s := n.spreadOf(f); s != nil {
-			k.weight += s.weight[m.at]
-		} else {
-			k.weight += f.pairs * weightUnit
-		}
-		if f.visited != n.round {
-			f.visited, f.next = n.round, 1
+		if n.visited[m.flow] != n.round {
+			n.visited[m.flow] = n.round
 			n.region = append(n.region, m.flow)
 		}
 	}
@@ -187,8 +179,11 @@ func (n *network) fill() {
 // the level that they leave: freeze then returns true.
 func (n *network) freeze(k *link, level int64) (wait bool) {
 	for _, m := range k.members {
-		if f := &n.flows[m.flow]; f.frozen != n.round && f.level <= level {
-			n.give(f, f.level)
+		if n.frozen[m.flow] == n.round {
+			continue
+		}
+		if v := n.flows[m.flow].level; v <= level {
+			n.give(m.flow, v)
 			wait = true
 		}
 	}
@@ -196,21 +191,23 @@ func (n *network) freeze(k *link, level int64) (wait bool) {
 		return true
 	}
 	for _, m := range k.members {
-		if f := &n.flows[m.flow]; f.frozen != n.round {
-			n.give(f, level)
+		if n.frozen[m.flow] != n.round {
+			n.give(m.flow, level)
 		}
 	}
 	return false
 }
 
-// give gives f its speed and takes its rates from its links' spare capacity.
-func (n *network) give(f *flow, level int64) {
-	f.frozen = n.round
-	f.next = 1
+// give gives a transfer its speed and takes its rates from its links' spare
+// capacity.
+func (n *network) give(id int32, level int64) {
+	n.frozen[id] = n.round
+	f := &n.flows[id]
 	if level < f.level {
 		f.next = float64(level) / float64(f.level)
 	}
-	if s := n.spreadOf(f); s != nil {
+	if f.spread >= 0 {
+		s := n.spreads[f.spread]
 		for _, at := range s.joined {
 			k := &n.links[s.links[at]]
 			k.spare -= int64(f.next * float64(s.demand[at]))
@@ -220,8 +217,8 @@ func (n *network) give(f *flow, level int64) {
 	}
 	for _, l := range f.links[:f.hops] {
 		k := &n.links[l]
-		k.spare -= level * f.pairs
-		k.weight -= f.pairs * weightUnit
+		k.spare -= level * int64(f.pairs)
+		k.weight -= int64(f.pairs) * weightUnit
 	}
 }
 
@@ -251,18 +248,18 @@ func (n *network) sinkFill(i int) {
 func (n *network) apply() {
 	n.changed = n.changed[:0]
 	for _, id := range n.region {
-		if f := &n.flows[id]; f.next != f.speed {
-			n.settle(f)
+		if f := &n.flows[id]; f.speed != f.next {
+			n.settle(id)
 			f.speed = f.next
 			n.changed = append(n.changed, id)
 		}
 	}
 	rebuild := len(n.changed) > len(n.flowing)/heapifyAbove
 	for _, id := range n.changed {
-		f := &n.flows[id]
-		n.flowing[f.heapAt].at = n.finishOf(f)
+		at := n.fluids[id].heapAt
+		n.flowing[at].at = n.finishOf(id)
 		if !rebuild {
-			n.fix(int(f.heapAt))
+			n.fix(int(at))
 		}
 	}
 	if rebuild {
@@ -274,27 +271,28 @@ func (n *network) apply() {
 // cheaper than mending it.
 const heapifyAbove = 8
 
-// settle brings the remaining work of f up to the present.
-func (n *network) settle(f *flow) {
-	now := n.engine.Now()
+// settle brings the remaining work of a transfer up to the present.
+func (n *network) settle(id int32) {
+	f, speed, now := &n.fluids[id], n.flows[id].speed, n.engine.Now()
 	if now == f.since {
 		return
 	}
-	f.work = max(0, f.work-float64(f.speed*float64(now-f.since)))
+	f.work = max(0, f.work-float64(speed*float64(now-f.since)))
 	f.since = now
-	if f.speed < 1 {
+	if speed < 1 {
 		f.slowed = true
 	}
 }
 
-// finishOf is when f is through at its present speed. One that has never been
-// slowed is through at exactly its time alone; no other is sooner.
-func (n *network) finishOf(f *flow) sim.Time {
+// finishOf is when a transfer is through at its present speed. One that has
+// never been slowed is through at exactly its time alone; no other is sooner.
+func (n *network) finishOf(id int32) sim.Time {
+	f, speed := &n.fluids[id], n.flows[id].speed
 	alone := satAdd(f.begin, f.solo)
-	if !f.slowed && f.speed == 1 {
+	if !f.slowed && speed == 1 {
 		return alone
 	}
-	left := math.Ceil(float64(f.work/f.speed) - finishSlack)
+	left := math.Ceil(float64(f.work/speed) - finishSlack)
 	if left >= float64(sim.Never-f.since) {
 		return sim.Never
 	}

@@ -36,13 +36,15 @@ func (s *spread) clear() {
 	s.slots, s.joined, s.rated = s.slots[:0], s.joined[:0], false
 }
 
-// route finds the paths of a message, sets up its flow, and returns its latency.
+// route finds the paths of message id, sets up its flow, and returns its latency.
 //
 // The payload is divided over the queue pairs as evenly as bytes allow, the
 // first ones taking the odd bytes; queue pairs without a byte are not used.
 // Queue pairs whose paths differ make a spread, and its last byte arrives over
 // the path with the highest latency. NVLink has no queue pairs.
-func (n *network) route(f *flow, m *Message) sim.Time {
+func (n *network) route(id int32, m *Message) sim.Time {
+	f := &n.flows[id]
+	f.spread, n.fluids[id].coll = -1, -1
 	parts := int64(1)
 	if m.QPs > 1 && n.graph.ServerOf(m.Src) != n.graph.ServerOf(m.Dst) {
 		parts = max(1, min(int64(m.QPs), int64(m.Bytes)))
@@ -53,16 +55,17 @@ func (n *network) route(f *flow, m *Message) sim.Time {
 		panic(noWay(n.graph, m.Src, m.Dst))
 	}
 	if parts == 1 && len(path) <= maxFlowLinks {
-		n.setPath(f, path, milli, 1)
+		n.setPath(id, path, milli, 1)
 		return n.latency(path, milli)
 	}
-	return n.routeSpread(f, m, parts)
+	return n.routeSpread(id, m, parts)
 }
 
 // routeSpread is route for a message that may need several paths.
-func (n *network) routeSpread(f *flow, m *Message, parts int64) sim.Time {
+func (n *network) routeSpread(id int32, m *Message, parts int64) sim.Time {
+	f := &n.flows[id]
 	f.spread = n.newSpread()
-	s := &n.spreads[f.spread]
+	s := n.spreads[f.spread]
 	s.clear()
 	var latency sim.Time
 	for qp := range parts {
@@ -93,10 +96,10 @@ func (n *network) routeSpread(f *flow, m *Message, parts int64) sim.Time {
 		// All took the last one's path.
 		n.freeSpreads = append(n.freeSpreads, f.spread)
 		f.spread = -1
-		n.setPath(f, n.path, 1000*int64(m.Bytes), parts)
+		n.setPath(id, n.path, 1000*int64(m.Bytes), parts)
 		return latency
 	}
-	n.setSpread(f, s)
+	n.setSpread(id, s)
 	return latency
 }
 
@@ -107,7 +110,7 @@ func (n *network) newSpread() int32 {
 		n.freeSpreads = n.freeSpreads[:last]
 		return i
 	}
-	n.spreads = append(n.spreads, spread{})
+	n.spreads = append(n.spreads, &spread{})
 	return int32(len(n.spreads) - 1)
 }
 
@@ -120,9 +123,10 @@ func (n *network) pathOf(src, dst topology.GPU, qp int, class Class) []topology.
 	return n.path
 }
 
-// setPath makes f a fluid of pairs equal shares along one path.
-func (n *network) setPath(f *flow, path []topology.LinkID, milli, pairs int64) {
-	f.hops, f.pairs, f.solo = uint8(len(path)), pairs, 0
+// setPath makes transfer id a fluid of pairs equal shares along one path.
+func (n *network) setPath(id int32, path []topology.LinkID, milli, pairs int64) {
+	f, fl := &n.flows[id], &n.fluids[id]
+	f.hops, f.pairs, fl.solo = int32(len(path)), int32(pairs), 0
 	slowest := topology.NoLink
 	for i, l := range path {
 		f.links[i] = int32(l)
@@ -136,8 +140,8 @@ func (n *network) setPath(f *flow, path []topology.LinkID, milli, pairs int64) {
 	if slowest == topology.NoLink || milli == 0 {
 		return
 	}
-	f.solo = n.wires[slowest].time(milli)
-	f.total = n.wires[slowest].exact(milli)
+	fl.solo = n.wires[slowest].time(milli)
+	fl.total = n.wires[slowest].exact(milli)
 	f.level = max(1, n.links[slowest].capacity/pairs)
 }
 
@@ -145,11 +149,12 @@ func (n *network) setPath(f *flow, path []topology.LinkID, milli, pairs int64) {
 // but in the ideal engine only the end ports.
 func (n *network) limits(l topology.LinkID) bool { return n.contention || n.wires[l].port }
 
-// setSpread finds the link on which s takes longest and sets up f accordingly.
+// setSpread finds the link on which s takes longest and sets up its transfer.
 // Of links that take equally long, the one with most pairs wins, then the first.
-func (n *network) setSpread(f *flow, s *spread) {
+func (n *network) setSpread(id int32, s *spread) {
+	f, fl := &n.flows[id], &n.fluids[id]
 	s.bottleneck, s.rated = -1, false
-	f.hops, f.solo, f.total = 0, 0, 0
+	fl.solo, fl.total = 0, 0
 	longest := 0.0
 	for i, l := range s.links {
 		w := &n.wires[l]
@@ -163,14 +168,14 @@ func (n *network) setSpread(f *flow, s *spread) {
 		}
 		longest = max(longest, x)
 		t := w.time(s.milli[i])
-		if b := s.bottleneck; b < 0 || t > f.solo ||
-			t == f.solo && (s.pairs[i] > s.pairs[b] || s.pairs[i] == s.pairs[b] && l < s.links[b]) {
-			s.bottleneck, f.solo = int32(i), t
+		if b := s.bottleneck; b < 0 || t > fl.solo ||
+			t == fl.solo && (s.pairs[i] > s.pairs[b] || s.pairs[i] == s.pairs[b] && l < s.links[b]) {
+			s.bottleneck, fl.solo = int32(i), t
 		}
 	}
 	if b := s.bottleneck; b >= 0 {
 		l := s.links[b]
-		f.total = n.wires[l].exact(s.milli[b])
+		fl.total = n.wires[l].exact(s.milli[b])
 		f.level = max(1, n.links[l].capacity/int64(s.pairs[b]))
 	}
 }
