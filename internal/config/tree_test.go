@@ -67,13 +67,13 @@ func TestParseBounds(t *testing.T) {
 
 // The cost of finding the line of an error in a large file is bounded.
 func TestSyntaxErrorInLargeFile(t *testing.T) {
-	data := strings.Repeat("a: 1\n", 1<<17) + "b: \"open\n" + strings.Repeat("c: 1\n", 1<<16)
+	data := strings.Repeat("a: 1\n", 1<<15) + "b: \"open\n" + strings.Repeat("c: 1\n", 1<<14)
 	_, err := config.Parse("f.yaml", []byte(data))
 	require.ErrorContains(t, err, "is a quote left open?")
 
-	data = strings.Repeat("# \n", 1<<17) + "a: 1\n b: 2\n" + strings.Repeat("c: 1\n", 1<<16)
+	data = strings.Repeat("# \n", 1<<15) + "a: 1\n b: 2\n" + strings.Repeat("c: 1\n", 1<<14)
 	_, err = config.Parse("f.yaml", []byte(data))
-	require.ErrorContains(t, err, fmt.Sprintf("f.yaml:%d: mapping values are not allowed", 1<<17+2))
+	require.ErrorContains(t, err, fmt.Sprintf("f.yaml:%d: mapping values are not allowed", 1<<15+2))
 }
 
 func TestSetBounds(t *testing.T) {
