@@ -41,9 +41,10 @@ func SourcePort(qp uint32) uint16 {
 // protocol, never collide in all 64 bits; every input bit flips every output bit
 // with probability 1/2.
 //
-// Real switches use CRCs, whose linearity makes different seeds, and so
-// different tiers, choose alike (see the package's tests on polarisation). This
-// hash is what such a switch would be with a good one.
+// Many switches use CRCs, where a seed only XORs a constant into the hash
+// ("Hashing Linearity Enables Relative Path Control in Data Centers", USENIX ATC
+// 2021), so that tiers stay correlated whatever their seeds. That weakness is
+// not modelled.
 func Hash(k FlowKey, seed uint64) uint64 {
 	h := mix(seed + golden)
 	h = mix(h ^ (uint64(k.Src)<<32 | uint64(k.Dst)))

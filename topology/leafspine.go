@@ -116,8 +116,7 @@ func (g *Graph) UplinksPerLeaf() int {
 	if g.count(KindLeaf) == 0 {
 		return 0
 	}
-	out := g.Out(g.first[KindLeaf])
-	return len(out) - g.searchOut(out, g.first[KindLeaf])
+	return len(g.switchLinks(g.first[KindLeaf]))
 }
 
 // Summary describes the cluster in one line: the counts, the uplinks per leaf

@@ -60,8 +60,7 @@ func (g *Graph) NextHops(at, dst NodeID) []LinkID {
 			return g.out[lo:hi:hi]
 		}
 	}
-	s := r.far[int(sw)*r.classes+int(r.class[li])]
-	return r.sets[s.at : s.at+s.n : s.at+s.n]
+	return r.set(r.far[int(sw)*r.classes+int(r.class[li])])
 }
 
 // buildRoutes fills g.routes for any wiring of switches. It takes one
@@ -81,31 +80,47 @@ func (g *Graph) buildRoutes() {
 	for class, leaves := range members {
 		g.distances(leaves[0], dist, &queue)
 		for sw := range switches {
-			at := base + NodeID(sw)
-			start := len(r.sets)
-			for _, l := range g.Out(at) {
-				to := g.Links[l].To
-				if to < base {
-					continue
-				}
-				// A switch beside the leaves goes by near; leaves[0] itself reaches
-				// its twins, two links away, through any neighbour.
-				if dist[sw] >= 2 && dist[to-base] == dist[sw]-1 || at == leaves[0] && len(leaves) > 1 {
-					r.sets = append(r.sets, l)
-				}
-			}
-			s := span{int32(start), int32(len(r.sets) - start)}
+			set := g.farSet(base+NodeID(sw), leaves, dist)
 			if class > 0 {
 				// Most classes look alike from afar: share the storage.
 				prev := r.far[sw*r.classes+class-1]
-				if slices.Equal(r.sets[prev.at:prev.at+prev.n], r.sets[start:]) {
-					r.sets, s = r.sets[:start], prev
+				if slices.Equal(r.set(prev), r.set(set)) {
+					r.sets, set = r.sets[:set.at], prev
 				}
 			}
-			r.far[sw*r.classes+class] = s
+			r.far[sw*r.classes+class] = set
 		}
 	}
 	r.sets = slices.Clip(r.sets)
+}
+
+// farSet appends to r.sets the next hops from switch at towards those of a class
+// of twin leaves that are not adjacent to it, given the distances to the first
+// of them.
+func (g *Graph) farSet(at NodeID, twins []NodeID, dist []int32) span {
+	r, base := &g.routes, g.first[KindLeaf]
+	start, d := len(r.sets), dist[at-base]
+	switch links := g.switchLinks(at); {
+	case at == twins[0] && len(twins) > 1:
+		// To a twin, two links away, through any neighbour.
+		r.sets = append(r.sets, links...)
+	case d >= 2:
+		for _, l := range links {
+			if dist[g.Links[l].To-base] == d-1 {
+				r.sets = append(r.sets, l)
+			}
+		}
+	}
+	return span{int32(start), int32(len(r.sets) - start)}
+}
+
+// set is the links of a span.
+func (r *routes) set(s span) []LinkID { return r.sets[s.at : s.at+s.n : s.at+s.n] }
+
+// switchLinks returns the links from a node to switches: the uplinks of a leaf.
+func (g *Graph) switchLinks(node NodeID) []LinkID {
+	out := g.Out(node)
+	return out[g.searchOut(out, g.first[KindLeaf]):]
 }
 
 // buildNear indexes the links from switch at to the leaves beside it.
@@ -144,8 +159,8 @@ func (g *Graph) twinLeaves() [][]NodeID {
 		leaf := base + NodeID(i)
 		key = key[:0]
 		last := NoNode
-		for _, l := range g.Out(leaf) {
-			if to := g.Links[l].To; to >= base && to != last {
+		for _, l := range g.switchLinks(leaf) {
+			if to := g.Links[l].To; to != last {
 				last = to
 				key = append(key, byte(to), byte(to>>8), byte(to>>16), byte(to>>24))
 			}
@@ -174,8 +189,8 @@ func (g *Graph) distances(leaf NodeID, dist []int32, queue *[]NodeID) {
 	dist[leaf-base] = 0
 	for head := 0; head < len(q); head++ {
 		at := q[head]
-		for _, l := range g.Out(at) {
-			if to := g.Links[l].To; to >= base && dist[to-base] < 0 {
+		for _, l := range g.switchLinks(at) {
+			if to := g.Links[l].To; dist[to-base] < 0 {
 				dist[to-base] = dist[at-base] + 1
 				q = append(q, to)
 			}
