@@ -193,7 +193,7 @@ func syntaxLine(data []byte) int {
 			ends = append(ends, i+1)
 		}
 	}
-	budget := 4 * maxBytes
+	budget := 2 * maxBytes
 	for n := min(last, len(ends)) - 1; n >= 0 && budget > 0; n-- {
 		budget -= ends[n]
 		if _, _, _, err := readDocument(data[:ends[n]]); err == nil {
