@@ -1,10 +1,12 @@
 package compute
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
 
 	"github.com/tgssim/tgssim/internal/config"
+	"github.com/tgssim/tgssim/internal/invariants"
 	"github.com/tgssim/tgssim/sim"
 )
 
@@ -119,8 +121,12 @@ func NewRank(s Setup) (*Rank, error) {
 // resolve fills in the defaults and reports what is wrong.
 func (s Setup) resolve() (Setup, error) {
 	var ps config.Problems
-	ps.Require(s.GPU != nil, "gpu", "is missing: name one of %s", strings.Join(Profiles(), ", "))
-	ps.Require(s.Model != nil, "model", "is missing: name one of %s", strings.Join(Models(), ", "))
+	if s.GPU == nil {
+		ps.Addf("gpu", "is missing: name one of %s", strings.Join(Profiles(), ", "))
+	}
+	if s.Model == nil {
+		ps.Addf("model", "is missing: name one of %s", strings.Join(Models(), ", "))
+	}
 	if len(ps) > 0 {
 		return s, ps.Err()
 	}
@@ -296,6 +302,9 @@ func (m *memo[T]) get(n int, f func(int) T) T {
 	var zero T
 	if n < len(m.values) {
 		if v := m.values[n]; v != zero {
+			if invariants.Enabled && f(n) != v {
+				panic(fmt.Sprintf("compute: the times remembered for %d tokens are %v, not %v", n, v, f(n)))
+			}
 			return v
 		}
 	}
