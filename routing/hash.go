@@ -28,8 +28,8 @@ func RoCE(src, dst, qp uint32) FlowKey {
 // packet by which the QPs between two NICs differ, and so all the entropy that
 // ECMP has. The QP number is folded into 14 bits by XOR and put into the dynamic
 // range 49152..65535, the way Linux folds a flow label
-// (rdma_flow_label_to_udp_sport in include/rdma/ib_verbs.h). QPs with
-// consecutive numbers get different ports, up to 16,384 of them.
+// (rdma_flow_label_to_udp_sport in include/rdma/ib_verbs.h). The 16,384 QPs that
+// share their upper bits all have different ports.
 func SourcePort(qp uint32) uint16 {
 	return 0xC000 | uint16((qp^qp>>14^qp>>28)&0x3FFF)
 }
@@ -54,6 +54,7 @@ func Hash(k FlowKey, seed uint64) uint64 {
 // golden is 2^64 divided by the golden ratio, made odd.
 const golden = 0x9E3779B97F4A7C15
 
+// mix is the finaliser of splitmix64.
 func mix(z uint64) uint64 {
 	z = (z ^ z>>30) * 0xBF58476D1CE4E5B9
 	z = (z ^ z>>27) * 0x94D049BB133111EB

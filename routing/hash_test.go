@@ -30,7 +30,7 @@ func TestSourcePort(t *testing.T) {
 		require.GreaterOrEqual(t, p, uint16(49152))
 		seen[p]++
 		if qp == 1<<14-1 {
-			require.Len(t, seen, 1<<14, "consecutive QPs have different ports")
+			require.Len(t, seen, 1<<14, "QPs of one block have different ports")
 		}
 	}
 	for _, n := range seen {
