@@ -255,7 +255,7 @@ func TestKernelsStayUnderTheRoofline(t *testing.T) {
 	})
 }
 
-// fixed returns the time of a kernel that costs nothing but its fixed part.
+// withoutFixed is p with no fixed times.
 func withoutFixed(p Profile) *Profile {
 	k := &p.Kernels
 	k.GEMMFP8.Constants.T0, k.GEMMBF16.Constants.T0 = 0, 0
