@@ -54,6 +54,11 @@ type PoolConfig struct {
 	MaxBatchRequests int `yaml:"max_batch_requests"`
 	// Overlap is none, shared_expert or two_batch.
 	Overlap string `yaml:"overlap"`
+	// OverlapMinTokens is the fewest tokens of the busiest rank for which
+	// two_batch splits a step; below it the step runs as shared_expert, because
+	// two small batches cost more than they hide. Defaults: the thresholds of
+	// vLLM's dual batch overlap, 512 (prefill) and 32 (decode).
+	OverlapMinTokens int `yaml:"overlap_min_tokens"`
 	// MoE says how tokens travel to their experts; unused by dense models.
 	MoE collective.Config `yaml:"moe"`
 	// CommSMs is the number of SMs that communication kernels take from compute
@@ -107,6 +112,7 @@ func DefaultConfig() Config {
 			MaxBatchTokens:   8192,
 			MaxBatchRequests: 256,
 			Overlap:          OverlapShared,
+			OverlapMinTokens: 512,
 			MoE:              collective.DefaultPrefill(),
 			CommSMs:          24,
 			CommStretch:      1.45,
@@ -119,6 +125,7 @@ func DefaultConfig() Config {
 			Router:           RouterLeastLoaded,
 			MaxBatchRequests: 128,
 			Overlap:          OverlapShared,
+			OverlapMinTokens: 32,
 			MoE:              collective.DefaultDecode(),
 			CommSMs:          0,
 			CommStretch:      1,
@@ -163,6 +170,8 @@ func (c PoolConfig) validate(prefill bool) error {
 	}
 	choice(&ps, "router", c.Router, Routers)
 	choice(&ps, "overlap", c.Overlap, Overlaps)
+	ps.Require(c.OverlapMinTokens >= 0 && c.OverlapMinTokens <= 1<<20, "overlap_min_tokens",
+		"%d is out of range: 0 to %d", c.OverlapMinTokens, 1<<20)
 	ps.Nest("moe", c.MoE.Validate())
 	ps.Require(c.CommSMs >= 0 && c.CommSMs <= 128, "comm_sms", "%d is out of range: 0 to 128", c.CommSMs)
 	ps.Require(c.CommStretch >= 1 && c.CommStretch <= 10, "comm_stretch",

@@ -30,10 +30,7 @@ func (in *instance) planDecode(now sim.Time, w *work) bool {
 	if in.requests == 0 {
 		return false
 	}
-	batches := 1
-	if in.pool.cfg.Overlap == OverlapTwoBatch && in.dispatch[0] != nil && most >= 2 {
-		batches = 2
-	}
+	batches := in.batches(most)
 	tp := sim.Time(in.pool.cfg.TP)
 	var k [2]costs
 	var tokens [2][]int64

@@ -153,6 +153,16 @@ func (in *instance) close(now sim.Time) {
 	in.idleFrom = now
 }
 
+// batches is the number of micro-batches of a step whose busiest rank has the
+// given number of tokens.
+func (in *instance) batches(tokens int) int {
+	cfg := &in.pool.cfg
+	if cfg.Overlap == OverlapTwoBatch && in.dispatch[0] != nil && tokens >= max(2, cfg.OverlapMinTokens) {
+		return 2
+	}
+	return 1
+}
+
 // costs collects the parts of a step over the ranks of an instance.
 type costs struct {
 	attnIn, attnOut, shared, mlp, head cost

@@ -15,8 +15,9 @@ type slice struct {
 // step costs. It reports false when no rank has anything to do.
 func (in *instance) planPrefill(now sim.Time, w *work) bool {
 	in.requests, in.batch = 0, 0
+	most := 0
 	for _, r := range in.ranks {
-		r.fill(in.pool.cfg.MaxBatchTokens, in.pool.cfg.MaxBatchRequests)
+		most = max(most, r.fill(in.pool.cfg.MaxBatchTokens, in.pool.cfg.MaxBatchRequests))
 		for _, s := range r.batch {
 			if s.r.prefilled == 0 {
 				s.r.PrefillStart = now
@@ -29,10 +30,7 @@ func (in *instance) planPrefill(now sim.Time, w *work) bool {
 	if in.requests == 0 {
 		return false
 	}
-	batches := 1
-	if in.pool.cfg.Overlap == OverlapTwoBatch && in.dispatch[0] != nil {
-		batches = 2
-	}
+	batches := in.batches(most)
 	tp := sim.Time(in.pool.cfg.TP)
 	var k [2]costs
 	var tokens [2][]int64
@@ -59,8 +57,9 @@ func (in *instance) planPrefill(now sim.Time, w *work) bool {
 }
 
 // fill takes requests from the head of the queue while the token budget and the
-// KV blocks last. A prompt longer than what is left of the budget is cut.
-func (r *rank) fill(budget, most int) {
+// KV blocks last, and returns the tokens taken. A prompt longer than what is
+// left of the budget is cut.
+func (r *rank) fill(budget, most int) (tokens int) {
 	r.batch = r.batch[:0]
 	for q := r.queue.head; q != nil && budget > 0 && len(r.batch) < most; q = q.next {
 		if q.prefilled == 0 && !r.blocks.take(q.PromptTokens) {
@@ -68,8 +67,10 @@ func (r *rank) fill(budget, most int) {
 		}
 		n := min(budget, q.PromptTokens-q.prefilled)
 		budget -= n
+		tokens += n
 		r.batch = append(r.batch, slice{q, n})
 	}
+	return tokens
 }
 
 // split lays the batch out as chunks for one or two micro-batches of as nearly

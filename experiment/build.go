@@ -1,0 +1,122 @@
+// Package experiment turns scenarios into runs.
+package experiment
+
+import (
+	"github.com/tgssim/tgssim/collective"
+	"github.com/tgssim/tgssim/compute"
+	"github.com/tgssim/tgssim/fabric"
+	"github.com/tgssim/tgssim/internal/config"
+	"github.com/tgssim/tgssim/metrics"
+	"github.com/tgssim/tgssim/scenarios"
+	"github.com/tgssim/tgssim/serving"
+	"github.com/tgssim/tgssim/sim"
+	"github.com/tgssim/tgssim/topology"
+	"github.com/tgssim/tgssim/workload"
+)
+
+// A Simulation is a scenario ready to run, once.
+type Simulation struct {
+	Scenario *scenarios.Scenario
+	Engine   *sim.Engine
+	Graph    *topology.Graph
+	Network  fabric.Network
+	Cluster  *serving.Cluster
+	Source   workload.Source
+	// Prefill and Decode are the cost models of one attention rank.
+	Prefill, Decode *compute.Rank
+
+	collector *metrics.Collector
+}
+
+// Build wires a scenario up. It fails with config.Problems that say where the
+// offending keys were written.
+func Build(s *scenarios.Scenario, options ...sim.Option) (*Simulation, error) {
+	b, err := build(s, options)
+	if err != nil {
+		return nil, s.Locate(err)
+	}
+	return b, nil
+}
+
+func build(s *scenarios.Scenario, options []sim.Option) (*Simulation, error) {
+	model, err := compute.LoadModel(s.Model.Name)
+	if err != nil {
+		return nil, config.Problems{{Key: "model.name", Message: err.Error()}}
+	}
+	b := &Simulation{Scenario: s, Engine: sim.New(options...)}
+	var ps config.Problems
+	b.Prefill, err = newRank(s, model, &s.Serving.Prefill)
+	ps.Nest("prefill", err)
+	b.Decode, err = newRank(s, model, &s.Serving.Decode)
+	ps.Nest("decode", err)
+	if b.Graph, err = topology.LeafSpine(s.Cluster); err != nil {
+		ps.Nest("cluster", err)
+		return nil, ps
+	}
+	streams := sim.Streams{Seed: s.Seed}
+	b.Network, err = fabric.New(s.Network, b.Engine, b.Graph, s.Seed)
+	ps.Nest("network", err)
+	b.Source, err = workload.New(s.Workload, streams)
+	ps.Nest("workload", err)
+	if err := ps.Err(); err != nil {
+		return nil, err
+	}
+	b.collector = metrics.NewCollector(s.Metrics)
+	b.Cluster, err = serving.New(serving.Options{
+		Config:     s.Serving,
+		Engine:     b.Engine,
+		Network:    b.Network,
+		Graph:      b.Graph,
+		Source:     b.Source,
+		Prefill:    b.Prefill,
+		Decode:     b.Decode,
+		Experts:    experts(model),
+		Hidden:     model.Hidden,
+		KVPieces:   kvPieces(model),
+		NVLinkRate: s.Cluster.NVLinkRate,
+		Listener:   b.collector.Listener(),
+	})
+	if err != nil {
+		return nil, err
+	}
+	return b, nil
+}
+
+func newRank(s *scenarios.Scenario, model *compute.Model, pool *serving.PoolConfig) (*compute.Rank, error) {
+	gpu, err := compute.LoadProfile(s.GPU.Name)
+	if err != nil {
+		return nil, err
+	}
+	setup := compute.Setup{
+		GPU: gpu, Model: model, TP: pool.TP, EP: 1,
+		Weights: s.Model.Weights, KV: s.Model.KV,
+		Derate:      s.GPU.Derate,
+		Utilisation: s.Serving.KV.Utilisation,
+	}
+	if model.MoE != nil {
+		setup.EP = pool.TP * pool.DP
+	}
+	if pool.Overlap == serving.OverlapTwoBatch {
+		setup.CommSMs = pool.CommSMs
+	}
+	return compute.NewRank(setup)
+}
+
+// experts is the routing arithmetic of the model's MoE layers.
+func experts(m *compute.Model) collective.Experts {
+	if m.MoE == nil {
+		return collective.Experts{}
+	}
+	return collective.Experts{
+		Count: m.MoE.Experts, TopK: m.MoE.TopK, Groups: m.MoE.Groups, GroupLimit: m.MoE.TopGroups, Hidden: m.Hidden,
+	}
+}
+
+// kvPieces is the number of contiguous pieces of one KV block: MLA keeps one
+// latent per layer, GQA keys and values.
+func kvPieces(m *compute.Model) int {
+	if m.Attention.Kind == compute.MLA {
+		return m.Layers
+	}
+	return 2 * m.Layers
+}

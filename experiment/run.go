@@ -1,0 +1,102 @@
+package experiment
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/tgssim/tgssim/internal/invariants"
+	"github.com/tgssim/tgssim/metrics"
+	"github.com/tgssim/tgssim/sim"
+)
+
+// Progress is how far a run has come.
+type Progress struct {
+	Now                         sim.Time
+	Arrived, Finished, Rejected int
+	// Total is the number of requests that will arrive; 0 when unknown.
+	Total  int
+	Events uint64
+}
+
+// A Result is a finished run.
+type Result struct {
+	*metrics.Result
+	// Fingerprint identifies the trajectory: equal runs have equal fingerprints.
+	Fingerprint uint64
+	// Events is the number of events executed.
+	Events uint64
+	// End is the instant of the last event.
+	End sim.Time
+}
+
+// slice is the simulated time between two looks at the context and two reports
+// of progress. It does not change the run.
+const slice = 100 * sim.Millisecond
+
+// Run executes the simulation to its end, or to the scenario's run.until. report
+// may be nil; it is called now and then from the same goroutine. A cancelled
+// context stops the run with its error.
+func (b *Simulation) Run(ctx context.Context, report func(Progress)) (*Result, error) {
+	until := b.Scenario.Run.Until
+	if until == 0 {
+		until = sim.Never
+	}
+	for b.Engine.Pending() > 0 {
+		target := until
+		if t := b.Engine.Now() + slice; t < until {
+			target = t
+		}
+		before := b.Engine.Events()
+		b.Engine.RunUntil(target)
+		if b.Engine.Events() == before {
+			if target == until {
+				break
+			}
+			b.Engine.Step() // nothing for a whole slice: jump to the next event
+		}
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		if report != nil {
+			report(b.Progress())
+		}
+	}
+	return b.finish()
+}
+
+// Progress reports how far the run has come.
+func (b *Simulation) Progress() Progress {
+	p := Progress{Now: b.Engine.Now(), Events: b.Engine.Events()}
+	p.Arrived, p.Finished, p.Rejected = b.Cluster.Progress()
+	return p
+}
+
+func (b *Simulation) finish() (*Result, error) {
+	totals := b.Network.Totals()
+	if invariants.Enabled {
+		for c := range totals.SentBytes {
+			if totals.SentBytes[c] != totals.DeliveredBytes[c]+totals.InFlightBytes[c] {
+				return nil, fmt.Errorf("class %d: sent %v, delivered %v, in flight %v bytes", c,
+					totals.SentBytes[c], totals.DeliveredBytes[c], totals.InFlightBytes[c])
+			}
+		}
+	}
+	usage := b.Cluster.Finish()
+	r, err := b.collector.Finish(metrics.Account{
+		End:    b.Engine.Now(),
+		GPUs:   b.Graph.GPUs(),
+		Pools:  usage,
+		Graph:  b.Graph,
+		Loads:  b.Network.Loads(nil),
+		Totals: totals,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &Result{
+		Result:      r,
+		Fingerprint: b.Engine.Fingerprint(),
+		Events:      b.Engine.Events(),
+		End:         b.Engine.Now(),
+	}, nil
+}

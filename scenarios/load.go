@@ -1,0 +1,137 @@
+package scenarios
+
+import (
+	"embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+
+	"github.com/tgssim/tgssim/internal/config"
+)
+
+//go:embed library/*.yaml
+var library embed.FS
+
+// maxExtends bounds a chain of scenarios that extend each other.
+const maxExtends = 16
+
+// Names lists the library, sorted.
+func Names() []string {
+	files, err := fs.Glob(library, "library/*.yaml")
+	if err != nil {
+		return nil
+	}
+	for i, f := range files {
+		files[i] = strings.TrimSuffix(path.Base(f), ".yaml")
+	}
+	return files
+}
+
+// Load reads a scenario: one of the library by name, or a file by path (a name
+// with a slash or ending in .yaml or .yml). The assignments, "a.b=c", are laid
+// over it. Whatever is wrong comes back as config.Problems, each with the file
+// and line, the key, and what would be right.
+func Load(ref string, assignments ...string) (*Scenario, error) {
+	tree, err := read(ref, "", nil)
+	if err != nil {
+		return nil, err
+	}
+	var ps config.Problems
+	for _, a := range assignments {
+		ps.Nest("", tree.Set(a))
+	}
+	if err := ps.Err(); err != nil {
+		return nil, err
+	}
+	s := Default()
+	if err := tree.Decode(&s); err != nil {
+		return nil, err
+	}
+	s.Name = strings.TrimSuffix(strings.TrimSuffix(filepath.Base(ref), ".yml"), ".yaml")
+	s.tree = tree
+	s.derive()
+	if err := s.Validate(); err != nil {
+		return nil, s.Locate(err)
+	}
+	return &s, nil
+}
+
+// isPath tells a path from a name of the library.
+func isPath(ref string) bool {
+	return strings.ContainsAny(ref, `/\`) || strings.HasSuffix(ref, ".yaml") || strings.HasSuffix(ref, ".yml")
+}
+
+// read parses a scenario and what it extends. dir is where a relative path
+// starts; chain is the scenarios that led here.
+func read(ref, dir string, chain []string) (*config.Tree, error) {
+	file, data, err := open(ref, dir)
+	if err != nil {
+		return nil, err
+	}
+	for _, c := range chain {
+		if c == file {
+			return nil, fmt.Errorf("%s: extends: goes round in a circle: %s", file, strings.Join(append(chain, file), " -> "))
+		}
+	}
+	if chain = append(chain, file); len(chain) > maxExtends {
+		return nil, fmt.Errorf("%s: extends: more than %d scenarios deep", file, maxExtends)
+	}
+	tree, err := config.Parse(file, data)
+	if err != nil {
+		return nil, err
+	}
+	var base string
+	where, err := tree.Take("extends", &base)
+	if err != nil {
+		return nil, err
+	}
+	if where == "" {
+		return tree, nil
+	}
+	parent, err := read(base, filepath.Dir(file), chain)
+	if err != nil {
+		var missing *notFound
+		if errors.As(err, &missing) {
+			return nil, config.Problems{{Key: "extends", Where: where, Message: missing.Error()}}
+		}
+		return nil, err
+	}
+	parent.Merge(tree)
+	return parent, nil
+}
+
+// notFound is a scenario that does not exist.
+type notFound struct{ message string }
+
+func (e *notFound) Error() string { return e.message }
+
+// open finds a scenario and returns its name for messages and its text.
+func open(ref, dir string) (file string, data []byte, err error) {
+	if !isPath(ref) {
+		data, err := library.ReadFile("library/" + ref + ".yaml")
+		if err == nil {
+			return "library/" + ref + ".yaml", data, nil
+		}
+		hint := config.Suggest(ref, Names())
+		if _, err := os.Stat(filepath.Join(dir, ref)); err == nil {
+			hint = fmt.Sprintf("; for the file write ./%s", ref)
+		}
+		return "", nil, &notFound{fmt.Sprintf("there is no scenario %q in the library%s", ref, hint)}
+	}
+	file = ref
+	if !filepath.IsAbs(ref) && dir != "" {
+		file = filepath.Join(dir, ref)
+	}
+	data, err = os.ReadFile(file)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return "", nil, &notFound{fmt.Sprintf("there is no scenario file %s", file)}
+	case err != nil:
+		return "", nil, &notFound{fmt.Sprintf("cannot read scenario %v", err)}
+	}
+	return file, data, nil
+}

@@ -1,0 +1,133 @@
+// Package scenarios composes the settings of all packages into one scenario,
+// loads it strictly from YAML, and holds the library of ready-made ones.
+package scenarios
+
+import (
+	"github.com/tgssim/tgssim/compute"
+	"github.com/tgssim/tgssim/fabric"
+	"github.com/tgssim/tgssim/internal/config"
+	"github.com/tgssim/tgssim/metrics"
+	"github.com/tgssim/tgssim/serving"
+	"github.com/tgssim/tgssim/sim"
+	"github.com/tgssim/tgssim/topology"
+	"github.com/tgssim/tgssim/workload"
+)
+
+// A Scenario is everything that a run depends on. Two runs of equal scenarios
+// give identical output.
+type Scenario struct {
+	// Description says in a line what the scenario shows.
+	Description string `yaml:"description"`
+	// Seed is where all randomness of a run comes from.
+	Seed uint64 `yaml:"seed"`
+	// Model is the model served.
+	Model Model `yaml:"model"`
+	// GPU is what serves it.
+	GPU GPU `yaml:"gpu"`
+	// Cluster is the servers and the fabric between them.
+	Cluster topology.Config `yaml:"cluster"`
+	// Network is the engine that moves bytes.
+	Network fabric.Config `yaml:"network"`
+	// Prefill, Decode and KV are the serving system.
+	Serving serving.Config `yaml:",inline"`
+	// Workload is the requests.
+	Workload workload.Config `yaml:"workload"`
+	// Run says when to stop.
+	Run Run `yaml:"run"`
+	// Metrics says how the run is measured.
+	Metrics metrics.Config `yaml:"metrics"`
+
+	// Name is the library's or the file's name, without extension.
+	Name string `yaml:"-"`
+	tree *config.Tree
+}
+
+// Model picks a model of the catalogue and its number formats.
+type Model struct {
+	// Name is a name of `tgssim list models`.
+	Name string `yaml:"name"`
+	// Weights is the format of the weights: checkpoint (as published), bf16 or
+	// fp8.
+	Weights compute.DType `yaml:"weights"`
+	// KV is the format of the KV cache: bf16 or fp8.
+	KV compute.DType `yaml:"kv"`
+}
+
+// GPU picks a GPU profile.
+type GPU struct {
+	// Name is a name of `tgssim list gpus`.
+	Name string `yaml:"name"`
+	// Derate multiplies every kernel time: kernels in a running system are
+	// slower than in a benchmark by 3 to 11 %.
+	Derate float64 `yaml:"derate"`
+}
+
+// Run bounds a run.
+type Run struct {
+	// Until stops the run at this instant, with requests left unfinished; 0 runs
+	// until all requests are done.
+	Until sim.Time `yaml:"until"`
+}
+
+// Default is the scenario that a file starts from. It names no model and no
+// GPU.
+func Default() Scenario {
+	s := Scenario{
+		Seed:     1,
+		GPU:      GPU{Derate: compute.DefaultDerate},
+		Model:    Model{KV: compute.BF16},
+		Cluster:  topology.DefaultConfig(),
+		Network:  fabric.DefaultConfig(),
+		Serving:  serving.DefaultConfig(),
+		Workload: workload.DefaultConfig(),
+		Metrics:  metrics.DefaultConfig(),
+	}
+	s.Cluster.NVLinkRate = 0
+	return s
+}
+
+// derive fills in what follows from other settings.
+func (s *Scenario) derive() {
+	if gpu, err := compute.LoadProfile(s.GPU.Name); err == nil && s.Cluster.NVLinkRate == 0 {
+		s.Cluster.NVLinkRate = gpu.NVLink.Value
+		if gpu.NVLinkAchieved.Value > 0 {
+			s.Cluster.NVLinkRate = gpu.NVLinkAchieved.Value
+		}
+	}
+}
+
+// Validate checks every setting by itself. Whether they fit each other is found
+// when a simulation is built from them.
+func (s *Scenario) Validate() error {
+	var ps config.Problems
+	name := func(key, name, verb string, load func() error) {
+		if name == "" {
+			ps.Addf(key, "is missing: write one of `tgssim list %s`", verb)
+		} else if err := load(); err != nil {
+			ps.Addf(key, "%v", err)
+		}
+	}
+	name("model.name", s.Model.Name, "models", func() error { _, err := compute.LoadModel(s.Model.Name); return err })
+	name("gpu.name", s.GPU.Name, "gpus", func() error { _, err := compute.LoadProfile(s.GPU.Name); return err })
+	ps.Require(s.GPU.Derate >= 0.5 && s.GPU.Derate <= 10, "gpu.derate", "%v is out of range: 0.5 to 10", s.GPU.Derate)
+	ps.Require(s.Model.KV != compute.AsCheckpoint, "model.kv", "checkpoints hold no KV cache: write bf16 or fp8")
+	ps.Nest("cluster", s.Cluster.Validate())
+	ps.Nest("network", s.Network.Validate())
+	ps.Nest("", s.Serving.Validate())
+	ps.Nest("workload", s.Workload.Validate())
+	ps.Require(s.Run.Until >= 0 && s.Run.Until < sim.Never, "run.until", "%v is out of range: above 0s, or 0s to run to the end", s.Run.Until)
+	ps.Nest("metrics", s.Metrics.Validate())
+	return ps.Err()
+}
+
+// Locate adds to the problems of err where their keys were written.
+func (s *Scenario) Locate(err error) error {
+	if s.tree == nil || err == nil {
+		return err
+	}
+	return s.tree.Resolve(err)
+}
+
+// Resolved is the scenario with every default written out, as YAML that loads
+// back to the same scenario.
+func (s *Scenario) Resolved() ([]byte, error) { return config.Marshal(s) }
