@@ -1,0 +1,112 @@
+package metrics
+
+import (
+	"math/bits"
+
+	"github.com/tgssim/tgssim/serving"
+	"github.com/tgssim/tgssim/sim"
+)
+
+// An Activity is what a GPU is doing at an instant.
+type Activity uint8
+
+// The activities, as serving.GPUTime accounts for them.
+const (
+	ActivityCompute Activity = iota
+	ActivityDispatch
+	ActivityCombine
+	ActivityAllReduce
+	ActivityBarrier
+	ActivityWaitingKV
+	ActivityHost
+	ActivityIdle
+	NumActivities
+)
+
+// String names the activity as the JSON keys do.
+func (a Activity) String() string {
+	return [...]string{
+		"compute", "dispatch", "combine", "all_reduce", "barrier", "waiting_kv", "host", "idle",
+	}[a]
+}
+
+// A PoolTime is what the GPUs of one pool did.
+type PoolTime struct {
+	Usage serving.PoolUsage
+	// Seconds is GPU time by activity, in GPU-seconds.
+	Seconds [NumActivities]float64
+	// Share is GPU time by activity in millionths; a pool that existed has a
+	// million.
+	Share [NumActivities]int
+}
+
+// Exposed is the share of communication that nothing hid, in millionths.
+func (p *PoolTime) Exposed() int {
+	return p.Share[ActivityDispatch] + p.Share[ActivityCombine] + p.Share[ActivityAllReduce]
+}
+
+// Waiting is the share of GPU time spent waiting for data to arrive: exposed
+// communication, and idling with KV under way.
+func (p *PoolTime) Waiting() int { return p.Exposed() + p.Share[ActivityWaitingKV] }
+
+// pools computes the GPU time split of every pool.
+func (x *analysis) pools() {
+	for _, u := range x.a.Pools {
+		p := PoolTime{Usage: u}
+		t := u.Time
+		weights := make([]float64, NumActivities)
+		for a, span := range [NumActivities]sim.Time{
+			t.Compute, t.Dispatch, t.Combine, t.AllReduce, t.Barrier, t.WaitingKV, t.Host, t.Idle,
+		} {
+			if span < 0 {
+				x.note("The %s pool reports negative %s time (%d GPU-picoseconds, perhaps an overflow); it is left out.",
+					u.Pool, Activity(a), int64(span))
+				span = 0
+			}
+			p.Seconds[a] = span.Seconds()
+			weights[a] = p.Seconds[a]
+		}
+		copy(p.Share[:], shares(weights, million))
+		x.r.Pools = append(x.r.Pools, p)
+		if x.a.End > 0 && !accounted(u, x.a.End) {
+			x.note("The GPU time of the %s pool does not sum to its GPUs times the run's length.", u.Pool)
+		}
+	}
+	s := &x.r.Summary
+	for i := range x.r.Pools {
+		p := &x.r.Pools[i]
+		if p.Share == [NumActivities]int{} {
+			continue
+		}
+		switch p.Usage.Pool {
+		case poolPrefill:
+			s.GPUTimePrefill = gpuTimePrefillJSON(p.Share)
+			s.PeakKVPrefill = peakKV(p.Usage)
+		case poolDecode:
+			s.GPUTimeDecode = gpuTimeDecodeJSON(p.Share)
+			s.PeakKVDecode = peakKV(p.Usage)
+		}
+	}
+}
+
+// accounted tells whether a pool's GPU time is its GPUs times the run, exactly.
+func accounted(u serving.PoolUsage, run sim.Time) bool {
+	t := u.Time
+	var hi, lo, carry uint64
+	for _, span := range []sim.Time{
+		t.Compute, t.Dispatch, t.Combine, t.AllReduce, t.Barrier, t.WaitingKV, t.Host, t.Idle,
+	} {
+		lo, carry = bits.Add64(lo, uint64(span), 0)
+		hi += carry
+	}
+	wantHi, wantLo := bits.Mul64(uint64(u.GPUs), uint64(run))
+	return hi == wantHi && lo == wantLo
+}
+
+// peakKV is the highest use of a rank's KV blocks, as a share.
+func peakKV(u serving.PoolUsage) *float64 {
+	if u.KVBlocks <= 0 {
+		return nil
+	}
+	return num(float64(u.PeakKVBlocks) / float64(u.KVBlocks))
+}

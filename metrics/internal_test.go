@@ -1,0 +1,124 @@
+package metrics
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/tgssim/tgssim/sim"
+)
+
+// What goes into a log comes out: the same tokens at the same instants after
+// the same gaps, in order, with and without merging.
+func TestEventLogKeepsEverything(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		merge := rapid.Bool().Draw(t, "merge")
+		log := eventLog{merge: merge}
+		var want []logEvent
+		at := sim.Time(0)
+		for range rapid.IntRange(0, 200).Draw(t, "events") {
+			at += sim.Time(rapid.Int64Range(0, 3).Draw(t, "step")) * sim.Time(rapid.Int64Range(0, 1e12).Draw(t, "dt"))
+			e := logEvent{at, sim.Time(rapid.SampledFrom([]int64{0, 1, 3e10, 3e10 + 7}).Draw(t, "gap")), rapid.Int64Range(0, 300).Draw(t, "count")}
+			log.add(e.at, e.span, e.count)
+			if e.count == 0 {
+				continue
+			}
+			if n := len(want); merge && n > 0 && want[n-1].at == e.at && want[n-1].span == e.span {
+				want[n-1].count += e.count
+				continue
+			}
+			want = append(want, e)
+		}
+		for range 2 { // reading does not change it
+			var got []logEvent
+			log.each(func(e logEvent) { got = append(got, e) })
+			require.Equal(t, want, got)
+		}
+	})
+}
+
+func TestEventLogCrossesChunks(t *testing.T) {
+	var log eventLog
+	const n = 50_000
+	for i := range n {
+		log.add(sim.Time(i)*30*sim.Millisecond, 30*sim.Millisecond+sim.Time(i%7), int64(i%100+1))
+	}
+	require.Greater(t, len(log.chunks), 2)
+	i := 0
+	log.each(func(e logEvent) {
+		require.Equal(t, logEvent{sim.Time(i) * 30 * sim.Millisecond, 30*sim.Millisecond + sim.Time(i%7), int64(i%100 + 1)}, e)
+		i++
+	})
+	require.Equal(t, n, i)
+	require.Less(t, float64(log.bytes())/n, 9.0, "bytes per event")
+}
+
+// Shares sum to the whole, and none is further than one part from its quota.
+func TestSharesSumExactly(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		weights := rapid.SliceOfN(rapid.Float64Range(0, 1e9), 1, 12).Draw(t, "weights")
+		parts := rapid.IntRange(1, million).Draw(t, "units")
+		got := shares(weights, parts)
+		sum, total := 0, 0.0
+		for i, w := range weights {
+			sum += got[i]
+			total += w
+			require.False(t, w == 0 && got[i] > 0, "nothing gets nothing")
+		}
+		if total == 0 {
+			require.Zero(t, sum)
+			return
+		}
+		require.Equal(t, parts, sum)
+		for i, w := range weights {
+			require.InDelta(t, w/total*float64(parts), float64(got[i]), 1.0000001)
+		}
+	})
+}
+
+func TestSpanSumDoesNotOverflow(t *testing.T) {
+	var s spanSum
+	for range 1000 {
+		s.add(100*24*3600*sim.Second + 1)
+	}
+	require.Equal(t, int64(1000*100*24*3600), s.seconds)
+	require.Equal(t, sim.Time(1000), s.rest)
+}
+
+// A gauge is the integral of a staircase: against the sum over all rows of the
+// overlap of every stay.
+func TestGaugeAgainstOverlaps(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		from := sim.Time(rapid.Int64Range(0, 50).Draw(t, "from"))
+		whole := Window{from, from + sim.Time(rapid.Int64Range(1, 200).Draw(t, "length"))}
+		width := sim.Time(rapid.Int64Range(1, 60).Draw(t, "width"))
+		rows := int((whole.Length() + width - 1) / width)
+		g := newGauge(whole, width, rows)
+		want := make([]float64, rows)
+		for range rapid.IntRange(0, 20).Draw(t, "stays") {
+			a := sim.Time(rapid.Int64Range(0, 300).Draw(t, "a"))
+			stay := Window{a, a + sim.Time(rapid.Int64Range(-5, 300).Draw(t, "stay"))}
+			g.add(stay)
+			for i := range want {
+				row := Window{whole.From + sim.Time(i)*width, min(whole.From+sim.Time(i+1)*width, whole.To)}
+				want[i] += float64(row.overlap(stay.From, stay.To)) / float64(row.Length())
+			}
+		}
+		require.InDeltaSlice(t, want, g.means(), 1e-9)
+	})
+}
+
+func TestSeriesWindow(t *testing.T) {
+	for _, c := range []struct{ asked, length, want sim.Time }{
+		{0, 200 * sim.Second, sim.Second},
+		{0, 201 * sim.Second, 2 * sim.Second},
+		{0, 60 * sim.Second, 500 * sim.Millisecond},
+		{0, 24 * 3600 * sim.Second, 500 * sim.Second},
+		{0, 1, sim.Microsecond},
+		{3 * sim.Second, 60 * sim.Second, 3 * sim.Second},
+		{sim.Millisecond, 1000 * sim.Second, 10 * sim.Millisecond},
+	} {
+		require.Equal(t, c.want, seriesWindow(c.asked, c.length), "%v of %v", c.asked, c.length)
+	}
+}

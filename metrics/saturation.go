@@ -1,0 +1,332 @@
+package metrics
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/tgssim/tgssim/serving"
+	"github.com/tgssim/tgssim/sim"
+)
+
+// A Load is a verdict on how the offered load compares with what the cluster
+// can do.
+type Load uint8
+
+// The verdicts.
+const (
+	// Inconclusive: the run does not tell.
+	Inconclusive Load = iota
+	// Underloaded: it keeps up, and the GPUs and KV memory that bound it are
+	// less than 60 % used.
+	Underloaded
+	// KeepingUp: no queue grows.
+	KeepingUp
+	// Saturated: a queue grows for as long as requests arrive, so that latencies
+	// depend on the length of the run.
+	Saturated
+)
+
+// String names the verdict.
+func (l Load) String() string {
+	return [...]string{"inconclusive", "underloaded", "keeping up", "saturated"}[l]
+}
+
+// A Saturation is the verdict on a run's load, and the evidence.
+type Saturation struct {
+	Load Load
+	// Bottleneck is what is full when the verdict is Saturated.
+	Bottleneck Stage
+	// Evidence is one sentence.
+	Evidence string
+	// Requests is the number of arrivals, rejected ones excluded, judged.
+	Requests int
+	// ServedOverOffered is completions over arrivals in the second half of the
+	// arrival window; nil without arrivals there.
+	ServedOverOffered *float64
+	// First and Second are the mean number of requests at each stage in the two
+	// halves of the arrival window, and RunningFirst and RunningSecond those in
+	// decode steps in its third and fourth quarter.
+	First, Second               [NumStages]float64
+	RunningFirst, RunningSecond float64
+	// Growth is how many requests every stage gains over the arrival window,
+	// extrapolated from its halves; Noise is how much it may gain by chance when
+	// the cluster keeps up.
+	Growth [NumStages]float64
+	Noise  float64
+	// PrefillBusy is the share of the arrival window in which prefill instances
+	// execute steps; nil without a prefill pool.
+	PrefillBusy *float64
+}
+
+// String is the verdict as printed: "saturated (prefill queue)".
+func (s *Saturation) String() string {
+	if s.Load == Saturated {
+		return fmt.Sprintf("%v (%v)", s.Load, s.Bottleneck)
+	}
+	return s.Load.String()
+}
+
+// The thresholds of the verdict.
+const (
+	// minRequests is the fewest arrivals that say anything.
+	minRequests = 50
+	// noiseSigmas standard deviations of a critically loaded queue are chance.
+	noiseSigmas = 3
+	// likelySigmas is the growth up to which a run is said to keep up.
+	likelySigmas = 1.5
+	// minGrowth is the least part of the arrivals that must pile up.
+	minGrowth = 0.02
+	// hiddenGrowth is the growth, as a part of the arrivals, that a run must be
+	// long enough to exclude (at two sigmas) before it is said to keep up.
+	hiddenGrowth = 0.15
+	// lowUse is the use below which a pool counts as underloaded, and highUse
+	// that from which one is busy enough to be the limit.
+	lowUse, highUse = 0.6, 0.85
+	// minLives is how many median end-to-end latencies arrivals must last before
+	// more running requests mean more than a pipeline that is filling up.
+	minLives = 4
+)
+
+// saturation judges the load by what piles up while requests arrive. A stage of
+// a stable system gains nothing but noise; of an overloaded one, the excess of
+// arrivals. The noise of n arrivals is taken as that of a critically loaded
+// queue, a reflected random walk of standard deviation sqrt(n c^2), where c^2 is
+// the squared coefficient of variation of the intervals between arrivals, at
+// least that of a Poisson process (Kingman's heavy-traffic limit, 1962). Growth
+// is measured between the mean occupancies of the two halves of the arrival
+// window: twice their difference, for a queue that grows steadily.
+func (x *analysis) saturation() {
+	s := &x.r.Saturation
+	arrivals := x.r.Arrivals
+	halves := halve(arrivals)
+	late := halve(halves[1])
+	var first, second [NumStages]float64
+	var offered, served, rejected int
+	var gaps []float64
+	last := sim.Never
+	for i := range x.r.Requests {
+		q := &x.r.Requests[i]
+		if q.Outcome == serving.Rejected {
+			rejected++
+			continue
+		}
+		s.Requests++
+		if last != sim.Never {
+			gaps = append(gaps, (q.Arrival - last).Seconds())
+		}
+		last = q.Arrival
+		if halves[1].Contains(q.Arrival) {
+			offered++
+		}
+		if halves[1].Contains(q.Finish) {
+			served++
+		}
+		stay := stayOf(q, x.r.Whole.To)
+		for k := range stay.stage {
+			w := stay.stage[k]
+			first[k] += halves[0].overlap(w.From, w.To).Seconds()
+			second[k] += halves[1].overlap(w.From, w.To).Seconds()
+		}
+		s.RunningFirst += late[0].overlap(stay.running.From, stay.running.To).Seconds()
+		s.RunningSecond += late[1].overlap(stay.running.From, stay.running.To).Seconds()
+	}
+	if arrivals.Length() > 0 {
+		for k := range first {
+			s.First[k] = first[k] / halves[0].Length().Seconds()
+			s.Second[k] = second[k] / halves[1].Length().Seconds()
+			s.Growth[k] = float64(2 * (s.Second[k] - s.First[k]))
+		}
+		s.RunningFirst /= max(late[0].Length(), 1).Seconds()
+		s.RunningSecond /= max(late[1].Length(), 1).Seconds()
+		s.PrefillBusy = x.prefillBusy(halves[1])
+	}
+	if offered > 0 {
+		s.ServedOverOffered = num(float64(served) / float64(offered))
+	}
+	s.Noise = math.Sqrt(float64(s.Requests) * max(1, variation(gaps)))
+	x.judge(s)
+	if rejected > 0 && s.Load != Inconclusive {
+		s.Evidence += fmt.Sprintf(" The %d rejected requests are not counted.", rejected)
+	}
+	x.r.Summary.Saturation = s.String()
+	x.r.Summary.SaturationEvidence = s.Evidence
+	x.r.Summary.ServedOverOffered = s.ServedOverOffered
+	x.r.Summary.PrefillBusy = s.PrefillBusy
+}
+
+// halve cuts a window in two.
+func halve(w Window) [2]Window {
+	mid := w.From + w.Length()/2
+	return [2]Window{{w.From, mid}, {mid, w.To}}
+}
+
+// variation is the squared coefficient of variation.
+func variation(v []float64) float64 {
+	st := StatsOf(v)
+	if st.Mean <= 0 {
+		return 0
+	}
+	return st.Std / st.Mean * (st.Std / st.Mean)
+}
+
+// prefillBusy is the share of a window in which prefill instances run steps.
+func (x *analysis) prefillBusy(w Window) *float64 {
+	pool := x.pool(poolPrefill)
+	if pool == nil || pool.Instances <= 0 || w.Length() == 0 {
+		return nil
+	}
+	var busy spanSum
+	steps := 0
+	x.c.prefills.each(func(e logEvent) {
+		busy.add(w.overlap(e.at-e.span, e.at))
+		steps++
+	})
+	if steps == 0 {
+		return nil
+	}
+	return num(busy.in() / w.Length().Seconds() / float64(pool.Instances))
+}
+
+// judge applies the thresholds.
+func (x *analysis) judge(s *Saturation) {
+	n := float64(s.Requests)
+	worst, waiting, growth := StageDecodeWait, 0.0, 0.0
+	for k := range s.Growth {
+		if s.Growth[k] > s.Growth[worst] {
+			worst = Stage(k)
+		}
+		waiting += s.Second[k]
+		growth += s.Growth[k]
+	}
+	switch {
+	case s.Requests == 0:
+		s.Evidence = "No request was admitted."
+		return
+	case x.r.Arrivals.Length() == 0:
+		s.Evidence = fmt.Sprintf("All %d requests arrived at one instant: there is no rate to keep up with.", s.Requests)
+		return
+	case s.Requests < minRequests:
+		s.Evidence = fmt.Sprintf("Only %d requests: at least %d are needed to tell a queue that grows from one that fluctuates.",
+			s.Requests, minRequests)
+		return
+	case s.Growth[worst] > noiseSigmas*s.Noise && s.Growth[worst] > minGrowth*n:
+		s.Load, s.Bottleneck = Saturated, x.root(s, worst)
+		s.Evidence = s.overload(worst)
+		return
+	}
+	running := float64(4 * (s.RunningSecond - s.RunningFirst))
+	life := sim.FromSeconds(x.r.E2E.P50 / 1e3)
+	lives := x.r.Arrivals.Length().Seconds() / max(life, 1).Seconds()
+	switch {
+	case running > noiseSigmas*s.Noise && running > minGrowth*n && lives < minLives:
+		s.Evidence = fmt.Sprintf("Requests arrive for only %s times the median end-to-end latency: the cluster is still filling up.",
+			short(lives))
+	case running > noiseSigmas*s.Noise && running > minGrowth*n:
+		s.Load, s.Bottleneck = Saturated, StageDecodeWait
+		s.Evidence = fmt.Sprintf("The decode batches kept growing while requests arrived, from %s to %s running requests in the last two quarters%s.",
+			short(s.RunningFirst), short(s.RunningSecond), s.ratio())
+	case waiting >= 0.5 && max(growth, 0)+float64(2*s.Noise) > hiddenGrowth*n:
+		bursts := ""
+		if s.Noise > 1.5*math.Sqrt(n) {
+			bursts = ", in bursts"
+		}
+		s.Evidence = fmt.Sprintf("Only %d requests%s: those waiting went from %s to %s, and chance alone can make that %s more or less.",
+			s.Requests, bursts, short(s.waitingFirst()), short(waiting), short(s.Noise))
+	case growth > likelySigmas*s.Noise || waiting > 2*s.Noise:
+		s.Evidence = fmt.Sprintf("Close to its limit: those waiting went from %s to %s, more than chance makes likely (%s) and less than proof%s.",
+			short(s.waitingFirst()), short(waiting), short(s.Noise), s.ratio())
+	default:
+		s.Load = KeepingUp
+		if x.lightlyUsed(s) {
+			s.Load = Underloaded
+		}
+		s.Evidence = fmt.Sprintf("No queue grew: %s requests waiting in the first half of the arrivals, %s in the second%s%s.",
+			short(s.waitingFirst()), short(waiting), s.ratio(), x.use(s))
+	}
+}
+
+func (s *Saturation) waitingFirst() float64 {
+	sum := 0.0
+	for _, v := range s.First {
+		sum += v
+	}
+	return sum
+}
+
+// root follows a queue that grows downstream to what holds it up: when prefill
+// instances are not busy and yet requests wait for them, the last full stage
+// after them is to blame.
+func (x *analysis) root(s *Saturation, worst Stage) Stage {
+	if worst != StageQueue || s.PrefillBusy == nil || *s.PrefillBusy >= highUse {
+		return worst
+	}
+	fullest := worst
+	for k := StageDecodeWait; k < StageQueue; k++ {
+		if s.Second[k] >= 1 && (fullest == worst || s.Second[k] > s.Second[fullest]) {
+			fullest = k
+		}
+	}
+	return fullest
+}
+
+func (s *Saturation) overload(worst Stage) string {
+	text := fmt.Sprintf("While %d requests arrived, those waiting for %s grew from %s in the first half to %s in the second%s",
+		s.Requests, waitsFor(worst), short(s.First[worst]), short(s.Second[worst]), s.ratio())
+	if s.Bottleneck != worst {
+		text += fmt.Sprintf("; prefill is only %.0f %% busy, and %s requests wait for %s behind it",
+			*s.PrefillBusy*100, short(s.Second[s.Bottleneck]), waitsFor(s.Bottleneck))
+	}
+	return text + ". Latencies grow with the length of such a run; they describe the run, not the cluster."
+}
+
+// waitsFor names what the requests at a stage wait for.
+func waitsFor(s Stage) string {
+	return [...]string{"a place in the decode batch", "KV transfer", "decode memory", "prefill"}[s]
+}
+
+// ratio is the clause on served over offered, if known.
+func (s *Saturation) ratio() string {
+	if s.ServedOverOffered == nil {
+		return ""
+	}
+	return fmt.Sprintf("; %.2f finished per arrival in the second half", *s.ServedOverOffered)
+}
+
+// lightlyUsed tells whether there is room in every resource of which the use is
+// known; it takes at least one.
+func (x *analysis) lightlyUsed(s *Saturation) bool {
+	known := false
+	for _, use := range []*float64{s.PrefillBusy, x.r.Summary.PeakKVDecode} {
+		if use == nil {
+			continue
+		}
+		if *use >= lowUse {
+			return false
+		}
+		known = true
+	}
+	return known
+}
+
+// use is the clause on how full the resources are.
+func (x *analysis) use(s *Saturation) string {
+	text := ""
+	if s.PrefillBusy != nil {
+		text += fmt.Sprintf("; prefill is %.0f %% busy", *s.PrefillBusy*100)
+	}
+	if kv := x.r.Summary.PeakKVDecode; kv != nil {
+		text += fmt.Sprintf("; decode KV memory peaks at %.0f %%", *kv*100)
+	}
+	return text
+}
+
+// short prints a number with three digits, or all of those before the point.
+func short(v float64) string {
+	switch a := math.Abs(v); {
+	case a >= 100:
+		return fmt.Sprintf("%.0f", v)
+	case a >= 10:
+		return fmt.Sprintf("%.1f", v)
+	}
+	return fmt.Sprintf("%.2f", v)
+}

@@ -1,0 +1,188 @@
+package metrics_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tgssim/tgssim/metrics"
+	"github.com/tgssim/tgssim/metrics/metricstest"
+	"github.com/tgssim/tgssim/serving"
+	"github.com/tgssim/tgssim/sim"
+	"github.com/tgssim/tgssim/workload"
+)
+
+// md1 is an M/D/1 queue in front of prefill, at a load, with everything after
+// it unlimited.
+func md1(n int, load float64, seed uint64) metricstest.Story {
+	return metricstest.Story{
+		Requests:   metricstest.Poisson(n, 10*load, 1000, 4, seed),
+		Prefillers: 1, Prefill: 100 * ms, Transfer: 5 * ms,
+		StepCompute: 100 * ms, PrefillGPUs: 8, DecodeGPUs: 8,
+	}
+}
+
+// judgeAll measures stories with seeds 1 to 20 and counts the verdicts.
+func judgeAll(t *testing.T, story func(seed uint64) metricstest.Story) map[string]int {
+	t.Helper()
+	verdicts := map[string]int{}
+	for seed := range uint64(20) {
+		r := measure(t, story(seed+1), metrics.DefaultConfig(), nil)
+		verdicts[r.Saturation.String()]++
+		t.Logf("%v: %s", r.Saturation.String(), r.Saturation.Evidence)
+	}
+	return verdicts
+}
+
+func TestMD1(t *testing.T) {
+	for _, c := range []struct {
+		n    int
+		load float64
+		want string
+		// least is how many of 20 runs must get the verdict; the rest may be
+		// inconclusive and nothing else.
+		least int
+	}{
+		{1000, 0.5, "underloaded", 20},
+		{1000, 0.8, "keeping up", 20},
+		{1000, 0.9, "keeping up", 20},
+		{1000, 1.2, "saturated (prefill queue)", 18},
+		{2000, 1.2, "saturated (prefill queue)", 20},
+		{200, 2, "saturated (prefill queue)", 20},
+		{10_000, 1.05, "saturated (prefill queue)", 18},
+		{20, 0.9, "inconclusive", 20},
+		{20, 1.2, "inconclusive", 20},
+		{20, 5, "inconclusive", 20},
+	} {
+		t.Run(fmt.Sprintf("%d requests at %v", c.n, c.load), func(t *testing.T) {
+			got := judgeAll(t, func(seed uint64) metricstest.Story { return md1(c.n, c.load, seed) })
+			require.GreaterOrEqual(t, got[c.want], c.least, "%v", got)
+			if c.want != "inconclusive" {
+				require.Equal(t, 20, got[c.want]+got["inconclusive"], "%v", got)
+			}
+		})
+	}
+}
+
+// A short run may fail to tell, but it must not tell the wrong thing.
+func TestShortRunsDoNotMislead(t *testing.T) {
+	for _, n := range []int{60, 100, 200, 400} {
+		got := judgeAll(t, func(seed uint64) metricstest.Story { return md1(n, 1.3, seed) })
+		require.Zero(t, got["keeping up"]+got["underloaded"], "%d requests at 130 %%: %v", n, got)
+		got = judgeAll(t, func(seed uint64) metricstest.Story { return md1(n, 0.6, seed) })
+		require.Zero(t, got["saturated (prefill queue)"], "%d requests at 60 %%: %v", n, got)
+	}
+}
+
+// Overload of each stage is found at that stage.
+func TestBottlenecks(t *testing.T) {
+	base := func(seed uint64) metricstest.Story {
+		s := md1(1000, 0.5, seed) // 5 requests a second, 400 ms of decoding each: 2 at a time
+		s.Prefillers = 4
+		return s
+	}
+	for want, spoil := range map[string]func(s *metricstest.Story){
+		"saturated (decode batch)":  func(s *metricstest.Story) { s.Batch = 1; s.StepCompute = 75 * ms },
+		"saturated (decode memory)": func(s *metricstest.Story) { s.Memory = 1; s.StepCompute = 75 * ms },
+		"saturated (KV transfer)":   func(s *metricstest.Story) { s.Wires = 1; s.Transfer = 300 * ms },
+		"underloaded":               func(*metricstest.Story) {},
+	} {
+		got := judgeAll(t, func(seed uint64) metricstest.Story {
+			s := base(seed)
+			spoil(&s)
+			return s
+		})
+		require.Equal(t, map[string]int{want: 20}, got)
+	}
+}
+
+// Backed up from behind: prefill takes nothing more because decode memory is
+// full, its queue grows, and it is idle. The memory is to blame.
+func TestBackPressure(t *testing.T) {
+	const n = 1000
+	requests := metricstest.Poisson(n, 10, 1000, 20, 1)
+	c := metrics.NewCollector(metrics.DefaultConfig())
+	l := c.Listener()
+	// 8 places in decode memory, 1 s each: 8 requests a second. Requests enter
+	// prefill (50 ms) only when fewer than 4 wait for memory.
+	var free [8]sim.Time
+	var admitted [n]sim.Time
+	prefill := sim.Time(0)
+	for i, q := range requests {
+		start := max(q.Arrival, prefill)
+		if i >= 4 {
+			start = max(start, admitted[i-4])
+		}
+		end := start + 50*ms
+		prefill = end
+		place := 0
+		for k := range free {
+			if free[k] < free[place] {
+				place = k
+			}
+		}
+		admitted[i] = max(end, free[place])
+		free[place] = admitted[i] + s
+		tellBackPressure(l, q, start, end, admitted[i])
+	}
+	r, err := c.Finish(metricstest.Story{Requests: requests, Prefillers: 1, PrefillGPUs: 1, DecodeGPUs: 1}.Usage(200*s, n*1000))
+	require.NoError(t, err)
+	require.Less(t, *r.Saturation.PrefillBusy, 0.5)
+	require.Equal(t, "saturated (decode memory)", r.Saturation.String(), r.Saturation.Evidence)
+	require.Contains(t, r.Saturation.Evidence, "prefill is only")
+}
+
+// A burst has no rate, a pipeline that fills up is no overload, and neither is
+// a rush at the start.
+func TestTransients(t *testing.T) {
+	burst := md1(500, 1, 1)
+	for i := range burst.Requests {
+		burst.Requests[i].Arrival = 3 * s
+	}
+	r := measure(t, burst, metrics.DefaultConfig(), nil)
+	require.Equal(t, "inconclusive", r.Saturation.String())
+	require.Contains(t, r.Saturation.Evidence, "one instant")
+
+	filling := md1(1000, 0.5, 1) // 200 s of arrivals
+	for i := range filling.Requests {
+		filling.Requests[i].OutputTokens = 2000 // 200 s of decoding
+	}
+	r = measure(t, filling, metrics.DefaultConfig(), nil)
+	require.Equal(t, "inconclusive", r.Saturation.String(), r.Saturation.Evidence)
+	require.Contains(t, r.Saturation.Evidence, "still filling up")
+
+	rush := md1(2000, 0.5, 1)
+	for i := range 200 {
+		rush.Requests[i].Arrival = 0
+	}
+	r = measure(t, rush, metrics.DefaultConfig(), nil)
+	require.Contains(t, []string{"underloaded", "keeping up"}, r.Saturation.String(), r.Saturation.Evidence)
+}
+
+// Requests in batches of 50 make a queue that swings far more than Poisson
+// arrivals do, and yet keeps up.
+func TestBatchesAreNotOverload(t *testing.T) {
+	got := judgeAll(t, func(seed uint64) metricstest.Story {
+		story := md1(3000, 0.8, seed)
+		for i := range story.Requests {
+			story.Requests[i].Arrival = story.Requests[i/50*50].Arrival
+		}
+		return story
+	})
+	require.Zero(t, got["saturated (prefill queue)"], "%v", got)
+}
+
+func tellBackPressure(l serving.Listener, q workload.Request, start, end, admitted sim.Time) {
+	r := serving.Record{
+		Request: q, Outcome: serving.Finished,
+		PrefillStart: start, PrefillEnd: end, TransferEnd: admitted, FirstToken: admitted + 50*ms, Finish: admitted + s,
+		TTFT: serving.Pieces{
+			serving.PieceQueue: start - q.Arrival, serving.PiecePrefillCompute: end - start,
+			serving.PieceDecodeMemory: admitted - end, serving.PieceDecodeCompute: 50 * ms,
+		},
+		Decode: serving.Pieces{serving.PieceDecodeCompute: s - 50*ms},
+	}
+	l.Request(&r)
+	l.Step(&serving.Step{Pool: "prefill", Start: start, End: end, Requests: 1, Tokens: q.PromptTokens})
+}
