@@ -177,7 +177,7 @@ func (r *Rank) gqaIn(t *tally, m float64) {
 	a, s := &r.model.Attention, &r.shape
 	h := float64(2 * m * s.hidden)
 	d := float64(a.HeadDim)
-	t.gemm(m, s.hidden, (s.heads+2*s.kvHeads)*d)
+	t.gemm(m, s.hidden, (s.heads+s.kvHeads+s.kvHeads)*d)
 	// Norm reads and writes the stream and the residual; rope reads and writes q
 	// and k; the KV write reads and writes k and v.
 	bytes := float64(4*h) + float64(m*(s.heads+s.kvHeads)*d*4) +
@@ -297,8 +297,8 @@ func (r *Rank) mla() mla {
 func (r *Rank) experts(prefill bool, groupTokens int64, imbalance float64) float64 {
 	e, ep := r.model.MoE, float64(r.setup.EP)
 	tokens, topK, total := float64(groupTokens), float64(e.TopK), float64(e.Experts)
-	rows := tokens * topK / ep * imbalance
-	active := total / ep * (1 - power(1-topK/total, groupTokens))
+	rows := float64(tokens * topK / ep * imbalance)
+	active := float64(total / ep * (1 - power(1-topK/total, groupTokens)))
 	t := r.tally(1)
 	if prefill {
 		t.share = r.share
@@ -311,7 +311,7 @@ func (r *Rank) experts(prefill bool, groupTokens int64, imbalance float64) float
 	size := r.shape.weightSize
 	swiglu := float64(rows * w * (4 + size))
 	// unique is the tokens of the group with at least one expert on this GPU.
-	unique := tokens * (1 - power(1-1/ep, int64(e.TopK)))
+	unique := float64(tokens * (1 - power(1-1/ep, int64(e.TopK))))
 	reduce := float64(2 * h * (rows + unique))
 	switch {
 	case r.setup.EP == 1: // the GEMM gathers its rows; sort, SwiGLU, reduce
@@ -346,5 +346,5 @@ func power(x float64, n int64) float64 {
 		}
 		x *= x
 	}
-	return y
+	return float64(y)
 }

@@ -135,31 +135,30 @@ func fits(s Setup, m Memory) error {
 	return ps.Err()
 }
 
-// remedy names the smallest wider setup that fits: more EP first, because it
-// costs no all-reduce, then more TP.
+// remedy names the nearest wider setup that fits: more EP first, because it
+// costs no all-reduce, then more TP with as little EP as it needs.
 func remedy(s Setup) string {
 	wider := s
-	if e := s.Model.MoE; e != nil {
-		for wider.EP = s.EP + 1; wider.EP <= e.Experts; wider.EP++ {
-			if e.Experts%wider.EP == 0 && wider.EP%s.TP == 0 && memoryOf(wider).KVTokens() >= MinKVTokens {
-				return fmt.Sprintf("EP%d would fit", wider.EP)
-			}
-		}
-	}
-	for wider = s; wider.TP <= s.Model.Attention.Heads; wider.TP++ {
-		if wider.TP == s.TP || !validTP(s.Model, wider.TP) {
+	for wider.TP = s.TP; wider.TP <= s.Model.Attention.Heads; wider.TP++ {
+		if !validTP(s.Model, wider.TP) {
 			continue
 		}
-		at := fmt.Sprintf("TP%d", wider.TP)
-		if e := s.Model.MoE; e != nil {
-			wider.EP = max(s.EP, wider.TP)
-			if wider.EP%wider.TP != 0 || e.Experts%wider.EP != 0 {
+		tp := fmt.Sprintf("TP%d", wider.TP)
+		e := s.Model.MoE
+		if e == nil {
+			if memoryOf(wider).KVTokens() >= MinKVTokens {
+				return tp + " would fit"
+			}
+			continue
+		}
+		for wider.EP = s.EP; wider.EP <= e.Experts; wider.EP++ {
+			if e.Experts%wider.EP != 0 || wider.EP%wider.TP != 0 || memoryOf(wider).KVTokens() < MinKVTokens {
 				continue
 			}
-			at += fmt.Sprintf(" EP%d", wider.EP)
-		}
-		if memoryOf(wider).KVTokens() >= MinKVTokens {
-			return at + " would fit"
+			if wider.TP == s.TP {
+				return fmt.Sprintf("EP%d would fit", wider.EP)
+			}
+			return fmt.Sprintf("%s EP%d would fit", tp, wider.EP)
 		}
 	}
 	return "no TP or EP fits"

@@ -14,7 +14,7 @@ func norm3(a, b float64) float64 {
 		return a
 	}
 	q := b / a
-	return a * cbrt12(1+float64(float64(q*q)*q))
+	return float64(a * cbrt12(1+float64(float64(q*q)*q)))
 }
 
 // cbrt12 is the cube root of u in [1, 2], to 2 ulp and never below 1. A chord,

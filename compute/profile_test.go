@@ -106,6 +106,8 @@ func TestReadProfileIsStrict(t *testing.T) {
 	require.ErrorContains(t, err, "kernels.mla_prefill.fit.source")
 }
 
+// Fuzz with -fuzzminimizetime 5x: the seeds are long, and shrinking what covers
+// new code would take all the time.
 func FuzzReadProfile(f *testing.F) {
 	for _, name := range Profiles() {
 		data, err := profileFiles.ReadFile("profiles/" + strings.ToLower(name) + ".yaml")
