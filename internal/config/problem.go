@@ -61,8 +61,9 @@ func (ps *Problems) Require(ok bool, key, format string, args ...any) {
 	}
 }
 
-// Nest records the problems of a nested Config under prefix. Any other error
-// becomes one problem of the prefix itself.
+// Nest records the problems of a nested Config under prefix. A problem that has a
+// place already is recorded as it is: it speaks of another file, such as a trace.
+// Any other error becomes one problem of the prefix itself.
 func (ps *Problems) Nest(prefix string, err error) {
 	if err == nil {
 		return
@@ -74,7 +75,7 @@ func (ps *Problems) Nest(prefix string, err error) {
 	}
 	for _, p := range inner {
 		switch {
-		case prefix == "":
+		case prefix == "" || p.Where != "":
 		case p.Key == "":
 			p.Key = prefix
 		default:

@@ -16,6 +16,7 @@ func TestNest(t *testing.T) {
 	var ps config.Problems
 	ps.Nest("pool", inner.Err())
 	ps.Nest("", inner.Err())
+	ps.Nest("trace", config.Problems{{Where: "azure.csv:7", Key: "TIMESTAMP", Message: "is empty"}})
 	ps.Nest("file", errors.New("is gone"))
 	ps.Nest("nothing", nil)
 	ps.Nest("nothing", config.Problems{}.Err())
@@ -25,6 +26,7 @@ func TestNest(t *testing.T) {
 pool: needs a GPU
 tp: must be 1 to 8
 needs a GPU
+azure.csv:7: TIMESTAMP: is empty
 file: is gone
 leaves: is not`)
 }
