@@ -159,7 +159,8 @@ func (r *Rank) mlaOut(t *tally, m float64, decode bool) {
 	nope, v := float64(a.QKNopeHeadDim), float64(a.VHeadDim)
 	if decode {
 		t.launched(2) // the core: split over the KV, then merge
-		// The time of this shape is that of the keys', as in the fit's traces.
+		// From the latent to values: counted in the keys' direction, where flops
+		// and bytes are the same.
 		t.batched(m, s.heads, nope, float64(a.KVLoraRank))
 	}
 	t.gemm(m, s.heads*v, s.hidden)
@@ -327,8 +328,8 @@ func (r *Rank) experts(prefill bool, groupTokens int64, imbalance float64) float
 	return t.inGraph()
 }
 
-// headTime is LM head and sampling of rows tokens. Sampling makes six passes
-// over fp32 or bf16 logits, three of two bytes each way together.
+// headTime is LM head and sampling of rows tokens. Sampling is six kernels that
+// move the logits three times in bf16 between them.
 func (r *Rank) headTime(rows int) sim.Time {
 	t := r.tally(1)
 	m := float64(rows)

@@ -13,7 +13,7 @@
 // a fixed time and a smooth maximum of compute time and memory time; GEMM,
 // AttentionDecode, AttentionPrefill and Elementwise document theirs. The
 // constants come with what they were fitted to and how far off they are: the
-// median error of a class is 1 to 10 %, its 95th percentile 6 to 25 %, and two
+// median error of a class is 1 to 10 %, its 95th percentile 6 to 28 %, and two
 // laboratories that measure the same small GEMM on the same H800 differ by 1.16
 // to 1.56 times. No sum of kernels is better than that.
 //

@@ -143,6 +143,11 @@ func TestNothingTakesNoTime(t *testing.T) {
 		require.Zero(t, r.Decode(-1, 100, 1), name)
 		require.Zero(t, r.Experts(true, 0, 1), name)
 		require.Zero(t, r.Experts(false, -1, 1), name)
+		require.NotPanics(t, func() {
+			r.Decode(math.MaxInt, math.MaxInt64, math.MaxInt)
+			r.Prefill([]Chunk{{math.MaxInt, math.MaxInt}, {math.MaxInt, 1}})
+			r.Experts(true, math.MaxInt64, math.Inf(1))
+		}, name)
 		// Out of range, but with a plain meaning.
 		require.Equal(t, r.Decode(8, 0, 1), r.Decode(8, -100, 0), name)
 		require.Equal(t, r.Prefill([]Chunk{{64, 0}}), r.Prefill([]Chunk{{64, -1}, {0, 0}}), name)

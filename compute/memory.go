@@ -36,7 +36,8 @@ type Memory struct {
 type WeightBytes struct {
 	// Attention, Dense and Shared are sharded by TP, except MLA's projections to
 	// the latents, which every GPU holds. Experts are sharded by EP. With fp8
-	// weights the four include the scale factors.
+	// weights the four include the scale factors; they count as in the
+	// checkpoint, although engines may unpack MLA's up-projections to bf16.
 	Attention, Dense, Shared, Experts units.Bytes
 	// Router and Norms are held by every GPU in bf16.
 	Router, Norms units.Bytes

@@ -300,7 +300,7 @@ type memo[T comparable] struct{ values []T }
 // get returns f(n), from memory when it is there. f never returns the zero T.
 func (m *memo[T]) get(n int, f func(int) T) T {
 	var zero T
-	if n < len(m.values) {
+	if uint(n) < uint(len(m.values)) {
 		if v := m.values[n]; v != zero {
 			if invariants.Enabled && f(n) != v {
 				panic(fmt.Sprintf("compute: the times remembered for %d tokens are %v, not %v", n, v, f(n)))
@@ -309,7 +309,7 @@ func (m *memo[T]) get(n int, f func(int) T) T {
 		}
 	}
 	v := f(n)
-	if n >= memoLimit {
+	if uint(n) >= memoLimit { // also a sum of tokens that has overflowed
 		return v
 	}
 	if n >= len(m.values) {
