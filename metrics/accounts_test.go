@@ -2,6 +2,7 @@ package metrics_test
 
 import (
 	"encoding/json"
+	"os"
 	"strings"
 	"testing"
 
@@ -130,7 +131,7 @@ func TestWhoWaitsForWhom(t *testing.T) {
 		bound float64 // TGSBound / TGS
 		says  string
 	}{
-		{"no communication", both(busy(0, 0, 20), load(40)), metrics.NetworkWaits, 1, "no GPU ever waits"},
+		{"no communication", both(busy(0, 0, 20), load(40)), metrics.NetworkWaits, 1, "no GPU ever waits for the fabric"},
 		{"little", both(busy(2, 0, 20), load(40)), metrics.NetworkWaits, 80. / 78, "network waits for the GPUs"},
 		{"busy links", both(busy(20, 0, 20), load(30)), metrics.GPUWaitsBandwidth, 80. / 60, "leaf0>nic0 (nic_down), is busy 30.0 %"},
 		{"slow start-up", both(busy(20, 0, 20), load(3)), metrics.GPUWaitsLatency, 80. / 60, "start-up and latency, not load"},
@@ -161,6 +162,20 @@ func TestIdleFabricIsNeverBlamed(t *testing.T) {
 	})
 }
 
+// The all-reduce stays inside the servers: it is reported, and no fabric blamed.
+func TestAllReduceIsNotTheFabrics(t *testing.T) {
+	r := measure(t, clockwork(), metrics.DefaultConfig(), both(load(0), func(a *metrics.Account) {
+		a.Pools[1].Time = serving.GPUTime{Compute: a.End * 5, AllReduce: a.End * 3}
+		a.Pools[0].Time = serving.GPUTime{Compute: a.End * 4}
+	}))
+	require.Equal(t, metrics.NetworkWaits, r.Network.Waiter)
+	require.Equal(t, *r.Summary.TGS, *r.Network.TGSBound)
+	require.Equal(t, 0.375, *r.Summary.ExposedCommDecode)
+	require.Equal(t, 0., *r.Summary.FabricWaitDecode)
+	require.Equal(t, "All-reduce over NVLink takes 37.5 % of decode GPU time; it stays inside the servers, and no fabric changes it.",
+		r.Network.Sentences[1])
+}
+
 // What waiting costs is a promise of tokens only when the cluster has more work
 // than it can do.
 func TestCostDependsOnLoad(t *testing.T) {
@@ -169,9 +184,9 @@ func TestCostDependsOnLoad(t *testing.T) {
 		a.End = 0
 	}
 	light := measure(t, md1(1000, 0.5, 1), metrics.DefaultConfig(), alter)
-	require.Contains(t, light.Network.Sentences[0], "the offered load sets TGS here")
+	require.Contains(t, light.Network.Sentences[0], "costs latency, not tokens")
 	heavy := measure(t, md1(1000, 1.5, 1), metrics.DefaultConfig(), alter)
-	require.NotContains(t, heavy.Network.Sentences[0], "offered load")
+	require.NotContains(t, heavy.Network.Sentences[0], "not tokens")
 	require.Contains(t, heavy.Network.Sentences[0], "(+33.3 %)")
 }
 
@@ -250,6 +265,8 @@ func TestSummaryKeys(t *testing.T) {
 		require.Contains(t, keys, "mean_util_"+tier.String())
 		require.Contains(t, keys, "max_util_"+tier.String())
 	}
-	require.Equal(t, pinnedKeys, strings.Join(keys, " "))
+	pinned, err := os.ReadFile("testdata/summary_keys.txt")
+	require.NoError(t, err)
+	require.Equal(t, strings.Fields(string(pinned)), keys)
 	checkJSON(t, r)
 }

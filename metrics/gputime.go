@@ -45,9 +45,19 @@ func (p *PoolTime) Exposed() int {
 	return p.Share[ActivityDispatch] + p.Share[ActivityCombine] + p.Share[ActivityAllReduce]
 }
 
-// Waiting is the share of GPU time spent waiting for data to arrive: exposed
-// communication, and idling with KV under way.
-func (p *PoolTime) Waiting() int { return p.Exposed() + p.Share[ActivityWaitingKV] }
+// FabricWait is the share of GPU time spent waiting for data that travels from
+// GPU to GPU over the fabric, in millionths: exposed dispatch and combine and,
+// on GPUs that decode, idling with KV under way. The all-reduce of tensor
+// parallelism is not in it, since it stays inside a server; nor is the idling of
+// prefill GPUs whose memory holds KV that could not leave, since it may be
+// decode memory that it waits for.
+func (p *PoolTime) FabricWait() int {
+	wait := p.Share[ActivityDispatch] + p.Share[ActivityCombine]
+	if p.Usage.Pool != poolPrefill {
+		wait += p.Share[ActivityWaitingKV]
+	}
+	return wait
+}
 
 // pools computes the GPU time split of every pool.
 func (x *analysis) pools() {

@@ -39,10 +39,11 @@ type NetworkAnswer struct {
 	Waiter Waiter
 	// Pool is the pool that waits most.
 	Pool string
-	// TGSBound is an upper bound of TGS if no GPU ever waited for data with
+	// TGSBound is an upper bound of TGS if no GPU ever waited for the fabric with
 	// batches unchanged; nil without a TGS.
 	TGSBound *float64
-	// Sentences are the answer, and the KV transfer's part of TTFT.
+	// Sentences are the answer, the all-reduce's part if it matters, and the KV
+	// transfer's part of TTFT.
 	Sentences []string
 }
 
@@ -64,19 +65,26 @@ func (x *analysis) network() {
 		if p.Share == [NumActivities]int{} {
 			continue
 		}
-		exposed := num(float64(p.Exposed()) / million)
+		exposed, wait := num(float64(p.Exposed())/million), num(float64(p.FabricWait())/million)
 		switch p.Usage.Pool {
 		case poolPrefill:
-			x.r.Summary.ExposedCommPrefill = exposed
+			x.r.Summary.ExposedCommPrefill, x.r.Summary.FabricWaitPrefill = exposed, wait
 		case poolDecode:
-			x.r.Summary.ExposedCommDecode = exposed
+			x.r.Summary.ExposedCommDecode, x.r.Summary.FabricWaitDecode = exposed, wait
 		}
-		if worst < 0 || p.Waiting() > x.r.Pools[worst].Waiting() {
+		if worst < 0 || p.FabricWait() > x.r.Pools[worst].FabricWait() {
 			worst = i
 		}
 	}
 	if worst >= 0 {
 		x.waiting(a, &x.r.Pools[worst])
+	}
+	for i := range x.r.Pools {
+		if p := &x.r.Pools[i]; p.Share[ActivityAllReduce] >= waitsFrom {
+			a.Sentences = append(a.Sentences, fmt.Sprintf(
+				"All-reduce over NVLink takes %s of %s GPU time; it stays inside the servers, and no fabric changes it.",
+				percent(p.Share[ActivityAllReduce]), p.Usage.Pool))
+		}
 	}
 	if s := x.kvSentence(); s != "" {
 		a.Sentences = append(a.Sentences, s)
@@ -87,30 +95,30 @@ func (x *analysis) network() {
 func (x *analysis) waiting(a *NetworkAnswer, p *PoolTime) {
 	a.Pool = p.Usage.Pool
 	a.TGSBound = x.bound()
-	x.r.Summary.TGSWithoutWaiting = a.TGSBound
-	share := float64(p.Waiting()) / million
+	x.r.Summary.TGSWithoutFabricWait = a.TGSBound
+	share := float64(p.FabricWait()) / million
 	busiest, known := x.busiestLink()
 	head := ""
 	switch {
-	case p.Waiting() == 0:
+	case p.FabricWait() == 0:
 		a.Waiter = NetworkWaits
 		a.Sentences = append(a.Sentences,
-			"The network waits for the GPUs: no GPU ever waits for data, so a faster network would not add a token.")
+			"The network waits for the GPUs: no GPU ever waits for the fabric, so a faster one would not add a token.")
 		return
-	case p.Waiting() < waitsFrom:
+	case p.FabricWait() < waitsFrom:
 		a.Waiter = NetworkWaits
-		head = fmt.Sprintf("The network waits for the GPUs: %s GPUs wait for data %s of the time", p.Usage.Pool, percent(p.Waiting()))
+		head = fmt.Sprintf("The network waits for the GPUs: %s GPUs wait for the fabric %s of the time", p.Usage.Pool, breakdown(p))
 	case !known:
 		a.Waiter = GPUWaits
-		head = fmt.Sprintf("The GPUs wait for the network: %s GPUs do so %s of the time", p.Usage.Pool, x.breakdown(p))
+		head = fmt.Sprintf("The GPUs wait for the network: %s GPUs do so %s of the time", p.Usage.Pool, breakdown(p))
 	case busiest.Utilisation >= share/2:
 		a.Waiter = GPUWaitsBandwidth
 		head = fmt.Sprintf("The GPUs wait for the network: %s GPUs do so %s of the time, and the busiest link, %s (%v), is busy %s",
-			p.Usage.Pool, x.breakdown(p), busiest.Name, busiest.Tier, percent(int(busiest.Utilisation*million)))
+			p.Usage.Pool, breakdown(p), busiest.Name, busiest.Tier, percent(int(busiest.Utilisation*million)))
 	default:
 		a.Waiter = GPUWaitsLatency
 		head = fmt.Sprintf("The GPUs wait for communication, but not for bandwidth: %s GPUs wait %s of the time while %s",
-			p.Usage.Pool, x.breakdown(p), idleClause(busiest))
+			p.Usage.Pool, breakdown(p), idleClause(busiest))
 	}
 	a.Sentences = append(a.Sentences, head+x.cost(a)+".")
 }
@@ -134,26 +142,23 @@ func idleClause(l LinkUse) string {
 		percent(int(l.Utilisation*million)))
 }
 
-// breakdown is the waiting share with its parts: "18.2 % (dispatch 10.1 %, ...)".
-func (x *analysis) breakdown(p *PoolTime) string {
+// breakdown is the fabric wait with its parts: "18.2 % (dispatch 10.1 %, ...)".
+func breakdown(p *PoolTime) string {
 	var parts []string
 	for _, k := range []struct {
 		a    Activity
 		name string
-	}{
-		{ActivityDispatch, "dispatch"}, {ActivityCombine, "combine"},
-		{ActivityAllReduce, "all-reduce"}, {ActivityWaitingKV, "KV under way"},
-	} {
-		if p.Share[k.a] > 0 {
+	}{{ActivityDispatch, "dispatch"}, {ActivityCombine, "combine"}, {ActivityWaitingKV, "KV under way"}} {
+		if p.Share[k.a] > 0 && (k.a != ActivityWaitingKV || p.Usage.Pool != poolPrefill) {
 			parts = append(parts, k.name+" "+percent(p.Share[k.a]))
 		}
 	}
-	return percent(p.Waiting()) + " (" + strings.Join(parts, ", ") + ")"
+	return percent(p.FabricWait()) + " (" + strings.Join(parts, ", ") + ")"
 }
 
-// bound is TGS if no GPU waited for data. A pool that works for share w of its
-// busy time would do its work in w of the time, so that no cluster can gain more
-// than its most waiting pool.
+// bound is TGS if no GPU waited for the fabric. A pool that works for share w of
+// its busy time would do its work in w of the time, so that no cluster can gain
+// more than its most waiting pool.
 func (x *analysis) bound() *float64 {
 	tgs := x.r.Summary.TGS
 	if tgs == nil {
@@ -163,25 +168,26 @@ func (x *analysis) bound() *float64 {
 	for i := range x.r.Pools {
 		p := &x.r.Pools[i]
 		busy := million - p.Share[ActivityIdle]
-		if work := busy - p.Waiting(); work > 0 {
+		if work := busy - p.FabricWait(); work > 0 {
 			factor = max(factor, float64(busy)/float64(work))
 		}
 	}
 	return num(*tgs * factor)
 }
 
-// cost says what waiting costs in tokens.
+// cost says what waiting costs in tokens. It is an upper bound, and nothing at
+// all when the cluster does what it is asked for.
 func (x *analysis) cost(a *NetworkAnswer) string {
 	tgs := x.r.Summary.TGS
 	if tgs == nil || a.TGSBound == nil || *tgs == 0 {
 		return ""
 	}
-	text := fmt.Sprintf("; with none of it and the same batches TGS would be at most %s instead of %s (+%.1f %%)",
-		short(*a.TGSBound), short(*tgs), (*a.TGSBound / *tgs - 1)*100)
+	gain := (*a.TGSBound / *tgs - 1) * 100
 	if l := x.r.Saturation.Load; l == Underloaded || l == KeepingUp {
-		text += ", but the offered load sets TGS here: expect lower latency, not more tokens"
+		return fmt.Sprintf("; at this load that costs latency, not tokens: TGS is what was asked for. A saturated cluster could gain at most %.1f %%", gain)
 	}
-	return text
+	return fmt.Sprintf("; with none of it and the same batches TGS would be at most %s instead of %s (+%.1f %%)",
+		short(*a.TGSBound), short(*tgs), gain)
 }
 
 // kvSentence states the KV transfer's part of TTFT.

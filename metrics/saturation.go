@@ -81,7 +81,7 @@ const (
 	hiddenGrowth = 0.15
 	// lowUse is the use below which a pool counts as underloaded, and highUse
 	// that from which one is busy enough to be the limit.
-	lowUse, highUse = 0.6, 0.85
+	lowUse, highUse = 0.6, 0.7
 	// minLives is how many median end-to-end latencies arrivals must last before
 	// more running requests mean more than a pipeline that is filling up.
 	minLives = 4

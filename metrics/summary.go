@@ -96,20 +96,20 @@ type Summary struct {
 	EmittedOutputTokens  int64    `json:"emitted_output_tokens"`
 
 	// TGS by each denominator, over the whole run and over the steady window.
-	GPUs              int      `json:"gpus"`
-	PrefillGPUs       int      `json:"prefill_gpus"`
-	DecodeGPUs        int      `json:"decode_gpus"`
-	TGS               *float64 `json:"tgs"`
-	TGSSteady         *float64 `json:"tgs_steady"`
-	TGSPrefill        *float64 `json:"tgs_prefill"`
-	TGSPrefillSteady  *float64 `json:"tgs_prefill_steady"`
-	TGSDecode         *float64 `json:"tgs_decode"`
-	TGSDecodeSteady   *float64 `json:"tgs_decode_steady"`
-	TGSOffered        *float64 `json:"tgs_offered"`
-	TGSWithoutWaiting *float64 `json:"tgs_without_waiting"`
-	BatchPerDecodeGPU *float64 `json:"batch_per_decode_gpu"`
-	BatchOverTPOT     *float64 `json:"batch_over_tpot"`
-	SecondsPerToken   *float64 `json:"seconds_per_token"`
+	GPUs                 int      `json:"gpus"`
+	PrefillGPUs          int      `json:"prefill_gpus"`
+	DecodeGPUs           int      `json:"decode_gpus"`
+	TGS                  *float64 `json:"tgs"`
+	TGSSteady            *float64 `json:"tgs_steady"`
+	TGSPrefill           *float64 `json:"tgs_prefill"`
+	TGSPrefillSteady     *float64 `json:"tgs_prefill_steady"`
+	TGSDecode            *float64 `json:"tgs_decode"`
+	TGSDecodeSteady      *float64 `json:"tgs_decode_steady"`
+	TGSOffered           *float64 `json:"tgs_offered"`
+	TGSWithoutFabricWait *float64 `json:"tgs_without_fabric_wait"`
+	BatchPerDecodeGPU    *float64 `json:"batch_per_decode_gpu"`
+	BatchOverTPOT        *float64 `json:"batch_over_tpot"`
+	SecondsPerToken      *float64 `json:"seconds_per_token"`
 
 	// The SLO.
 	SLOAttainment *float64 `json:"slo_attainment"`
@@ -124,6 +124,8 @@ type Summary struct {
 	*GPUTimeDecode
 	ExposedCommPrefill *float64 `json:"exposed_comm_share_prefill"`
 	ExposedCommDecode  *float64 `json:"exposed_comm_share_decode"`
+	FabricWaitPrefill  *float64 `json:"fabric_wait_share_prefill"`
+	FabricWaitDecode   *float64 `json:"fabric_wait_share_decode"`
 	PrefillBusy        *float64 `json:"prefill_busy"`
 	PeakKVPrefill      *float64 `json:"peak_kv_share_prefill"`
 	PeakKVDecode       *float64 `json:"peak_kv_share_decode"`
