@@ -28,21 +28,21 @@ const (
 // Prompt, Output and perhaps Prefix), or the replay of a recorded Trace.
 type Config struct {
 	// Requests is the most requests to issue; 0 is no such bound.
-	Requests int `yaml:"requests"`
+	Requests int `yaml:"requests,omitempty"`
 	// Duration bounds the arrivals to the instants in [0, Duration); 0 is no
 	// such bound. A synthetic workload needs one of the two bounds.
-	Duration sim.Time `yaml:"duration"`
+	Duration sim.Time `yaml:"duration,omitempty"`
 	// Arrivals is the arrival process of a synthetic workload.
-	Arrivals *ArrivalConfig `yaml:"arrivals"`
+	Arrivals *ArrivalConfig `yaml:"arrivals,omitempty"`
 	// Prompt is the distribution of prompt lengths, in tokens, shared prefixes
 	// included.
-	Prompt *LengthConfig `yaml:"prompt"`
+	Prompt *LengthConfig `yaml:"prompt,omitempty"`
 	// Output is the distribution of output lengths, in tokens.
-	Output *LengthConfig `yaml:"output"`
+	Output *LengthConfig `yaml:"output,omitempty"`
 	// Prefix gives groups of synthetic prompts a common beginning; null is none.
-	Prefix *PrefixConfig `yaml:"prefix"`
+	Prefix *PrefixConfig `yaml:"prefix,omitempty"`
 	// Trace replays a recorded trace instead.
-	Trace *TraceConfig `yaml:"trace"`
+	Trace *TraceConfig `yaml:"trace,omitempty"`
 }
 
 // DefaultConfig is empty, and so not valid: the workload is the question that a
@@ -74,20 +74,20 @@ type ArrivalConfig struct {
 	Process string `yaml:"process"`
 	// Rate is the mean number of requests per unit of time, in the long run;
 	// 1e-6/s to 1e9/s. Every process but at_once.
-	Rate units.Frequency `yaml:"rate"`
+	Rate units.Frequency `yaml:"rate,omitempty"`
 	// CV is the standard deviation of the gaps over their mean, 0.01 to 100.
 	// gamma.
-	CV float64 `yaml:"cv"`
+	CV float64 `yaml:"cv,omitempty"`
 	// Size is the number of requests that arrive together. batch.
-	Size int `yaml:"size"`
+	Size int `yaml:"size,omitempty"`
 	// Period is the length of one cycle of the square wave, which begins with
 	// the burst. onoff.
-	Period sim.Time `yaml:"period"`
+	Period sim.Time `yaml:"period,omitempty"`
 	// Burst is how long the higher rate lasts in each Period. onoff.
-	Burst sim.Time `yaml:"burst"`
+	Burst sim.Time `yaml:"burst,omitempty"`
 	// Peak is the higher rate over the mean rate: above 1, and at most
 	// Period/Burst, where nothing arrives between bursts. onoff.
-	Peak float64 `yaml:"peak"`
+	Peak float64 `yaml:"peak,omitempty"`
 }
 
 // The length distributions.
@@ -108,23 +108,23 @@ type LengthConfig struct {
 	// Dist is fixed, uniform, lognormal or zipf.
 	Dist string `yaml:"dist"`
 	// Tokens is the length. fixed.
-	Tokens int `yaml:"tokens"`
+	Tokens int `yaml:"tokens,omitempty"`
 	// Mean and CV are the mean of the length and its standard deviation over
 	// that mean, before rounding and clamping: the logarithm has variance
 	// s = ln(1 + CV**2) and mean ln(Mean) - s/2. lognormal.
-	Mean float64 `yaml:"mean"`
-	CV   float64 `yaml:"cv"`
+	Mean float64 `yaml:"mean,omitempty"`
+	CV   float64 `yaml:"cv,omitempty"`
 	// Alpha is the exponent of P(x) ~ x**-Alpha over the lengths x themselves,
 	// 0 to 10. This is the reading here of "Zipf alpha=1.0 on [128, 8192]" in
 	// the IETF inference benchmark: mean 1,937 and median 1,022 tokens. The law
 	// by rank, (x-Min+1)**-Alpha, would have half the mean. zipf.
-	Alpha float64 `yaml:"alpha"`
+	Alpha float64 `yaml:"alpha,omitempty"`
 	// Min and Max bound the length, both inclusive. uniform and zipf need both.
 	// lognormal clamps to them, so that a length outside counts at the bound as
 	// it does under a server's limits (Stats counts how many); 0 there is 1 and
 	// 10,000,000 tokens.
-	Min int `yaml:"min"`
-	Max int `yaml:"max"`
+	Min int `yaml:"min,omitempty"`
+	Max int `yaml:"max,omitempty"`
 }
 
 // PrefixConfig makes a share of the synthetic prompts begin with one of a few
@@ -134,12 +134,12 @@ type PrefixConfig struct {
 	// Groups is the number of different common texts, 1 to 1,000,000.
 	Groups int `yaml:"groups"`
 	// Tokens is the length of a common text. A shorter prompt is a part of it.
-	Tokens int `yaml:"tokens"`
+	Tokens int `yaml:"tokens,omitempty"`
 	// Share is the fraction of the requests that begin with one, 0 to 1.
 	Share float64 `yaml:"share"`
 	// Alpha skews their popularity: group g of 1, 2, ... is taken with
 	// probability ~ g**-Alpha; 0 makes them equal. 0 to 10.
-	Alpha float64 `yaml:"alpha"`
+	Alpha float64 `yaml:"alpha,omitempty"`
 	// BlockTokens is the number of tokens that one element of Request.Blocks
 	// stands for.
 	BlockTokens int `yaml:"block_tokens"`
@@ -171,17 +171,17 @@ type TraceConfig struct {
 	Speedup float64 `yaml:"speedup"`
 	// Skip is the number of rows at the head of the file that are checked but
 	// not played.
-	Skip int `yaml:"skip"`
+	Skip int `yaml:"skip,omitempty"`
 	// Rows is the most rows read after those; 0 is all. What follows is neither
 	// read nor checked. (Config.Requests instead bounds what is played, in time
 	// order, of a file that is read whole.)
-	Rows int `yaml:"rows"`
+	Rows int `yaml:"rows,omitempty"`
 	// ZeroLengths says what becomes of a row without prompt or output tokens:
 	// skip, one or refuse. In BurstGPT zero output marks a failed call.
 	ZeroLengths string `yaml:"zero_lengths"`
 	// BlockTokens is the number of tokens that one hash ID stands for; 0 is the
 	// format's own: 512 for mooncake, 16 for bailian.
-	BlockTokens int `yaml:"block_tokens"`
+	BlockTokens int `yaml:"block_tokens,omitempty"`
 }
 
 // SetDefaults fills in: format auto, recorded speed, zero lengths skipped.
@@ -325,7 +325,8 @@ func (l LengthConfig) validateBounds(ps *config.Problems) {
 	switch {
 	case l.Max < l.Min:
 		ps.Addf("max", "%d is below min, %d", l.Max, l.Min)
-	case l.Dist == DistLognormal && (l.Mean < float64(l.Min) || l.Mean > float64(l.Max)):
+	case l.Dist == DistLognormal && 1 <= l.Mean && l.Mean <= MaxTokens &&
+		(l.Mean < float64(l.Min) || l.Mean > float64(l.Max)):
 		ps.Addf("mean", "%s; must be between min and max, %d to %d", number(l.Mean), l.Min, l.Max)
 	case l.Dist == DistZipf && l.Max-l.Min >= maxZipfSpan:
 		ps.Addf("max", "%d; at most min + %d, because a zipf has a table of its lengths",

@@ -46,7 +46,8 @@ func newCSVRows(form *format, head []byte) (*csvRows, *fault) {
 		switch {
 		case at < 0:
 			advice := ""
-			if near := config.Nearest(name, header); near != "" {
+			others := slices.DeleteFunc(header, func(h string) bool { return slices.Contains(form.columns, h) })
+			if near := config.Nearest(name, others); near != "" {
 				advice = "; is it " + quote([]byte(near)) + "?"
 			}
 			return nil, faultf(name, "the header %s lacks this column of the format %s%s", quote(head), form.name, advice)

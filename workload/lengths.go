@@ -37,13 +37,13 @@ func newLaw(l LengthConfig) law {
 	return law{dist: l.Dist, min: l.Min, max: l.Max}
 }
 
-// powerLaw is the distribution function of P(x) ~ x**-alpha on [min, max].
-func powerLaw(alpha float64, min, max int) []float64 {
-	cdf := make([]float64, max-min+1)
+// powerLaw is the distribution function of P(x) ~ x**-alpha on lo, lo+1, ..., hi.
+func powerLaw(alpha float64, lo, hi int) []float64 {
+	cdf := make([]float64, hi-lo+1)
 	sum := 0.
 	for i := range cdf {
-		// Relative to min, so that no exponent underflows the whole table.
-		sum += detmath.Pow(float64(min+i)/float64(min), -alpha)
+		// Relative to lo, so that no exponent underflows the whole table.
+		sum += detmath.Pow(float64(lo+i)/float64(lo), -alpha)
 		cdf[i] = sum
 	}
 	for i := range cdf {
