@@ -7,7 +7,7 @@ import (
 )
 
 // checkTolerance is the relative error up to which a link is full and levels
-// are equal. Rounding rates and weights costs about 1e-10.
+// are equal. Rounding levels down leaves one rateUnit per share unused besides.
 const checkTolerance = 1e-9
 
 // check panics when the rates are not feasible and max-min fair, or when bytes
@@ -39,8 +39,9 @@ func (n *network) check() {
 		bottlenecked := f.speed == 1 // its own most loaded link is full
 		level := n.levelOf(n.flowing[i].id)
 		n.eachRate(n.flowing[i].id, func(l int32, _ float64) {
-			full := used[l] >= float64(n.links[l].capacity)*(1-checkTolerance)
-			bottlenecked = bottlenecked || full && level >= top[l]*(1-checkTolerance)
+			k := &n.links[l]
+			full := used[l] >= float64(k.capacity)*(1-checkTolerance)-k.total.float()-1
+			bottlenecked = bottlenecked || full && level >= top[l]*(1-checkTolerance)-1
 		})
 		if !bottlenecked {
 			panic(fmt.Sprintf("fabric: transfer %d at speed %g has no bottleneck", n.flowing[i].id, f.speed))

@@ -55,7 +55,7 @@ func build(t testing.TB, c topology.Config) *topology.Graph {
 
 // A bench is a network with its clock, and everything that it delivered.
 type bench struct {
-	t          testing.TB
+	t          tester
 	engine     *sim.Engine
 	graph      *topology.Graph
 	net        *network
@@ -69,9 +69,15 @@ func (b *bench) Delivered(d Delivery) {
 	b.deliveries = append(b.deliveries, d)
 }
 
-func newBench(t testing.TB, c Config, g *topology.Graph) *bench {
+// tester is a test, or a case of a property test.
+type tester interface {
+	require.TestingT
+	Helper()
+}
+
+func newBench(t tester, c Config, g *topology.Graph, opts ...sim.Option) *bench {
 	t.Helper()
-	b := &bench{t: t, engine: sim.New(), graph: g}
+	b := &bench{t: t, engine: sim.New(opts...), graph: g}
 	n, err := New(c, b.engine, g, 1)
 	require.NoError(t, err)
 	b.net = n.(*network)
@@ -85,6 +91,15 @@ func (b *bench) run() []Delivery {
 	b.idle()
 	return b.deliveries
 }
+
+// at runs do at an instant.
+func (b *bench) at(when sim.Time, do func()) {
+	b.engine.At(when, b.engine.Register(event(do)), 0, 0)
+}
+
+type event func()
+
+func (e event) Handle(sim.Event) { e() }
 
 // idle checks that the network is empty.
 func (b *bench) idle() {

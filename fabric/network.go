@@ -138,12 +138,11 @@ func (n *network) Send(m Message, to Receiver) {
 
 // post waits for the posting time of a transfer.
 func (n *network) post(id int32) {
-	switch t := n.jobs[id].post; {
-	case t <= 0:
-		n.begin(id)
-	case t < sim.Never-n.engine.Now():
+	if t := n.jobs[id].post; t != 0 {
 		n.engine.After(t, n.handler, evBegin, uint32(id))
+		return
 	}
+	n.begin(id)
 }
 
 // newTransfer returns the ID of a flow and job that are not in use.
@@ -213,9 +212,7 @@ func (n *network) finishDue() {
 // fly delivers a transfer whose bytes are through after its latency. It takes
 // an event even without one: no receiver is called from inside Send or Start.
 func (n *network) fly(id int32) {
-	if t := n.jobs[id].latency; t < sim.Never-n.engine.Now() {
-		n.engine.After(t, n.handler, evArrive, uint32(id))
-	}
+	n.engine.After(n.jobs[id].latency, n.handler, evArrive, uint32(id))
 }
 
 // arrive delivers a transfer.
@@ -251,10 +248,6 @@ func (n *network) armFinish() {
 		return
 	}
 	n.finishArmed = first
-	if first == sim.Never {
-		n.engine.Disarm(n.finishTimer)
-		return
-	}
 	n.engine.Arm(n.finishTimer, first)
 }
 

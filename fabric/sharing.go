@@ -7,13 +7,14 @@ type link struct {
 	// demand is the sum of what its members carry over it at speed 1, each
 	// rounded up, and demandable its capacity, rounded up, both in b/s.
 	demand, demandable int64
-	// total is the sum of the members' weights, in weightUnits.
-	total   int64
+	// total is the sum of the members' weights.
+	total   shares
 	members []member
 	// spare and weight are the solver's, in solve number visited: capacity not
 	// given out, and weight of the members that have no speed yet.
-	spare, weight int64
-	visited       uint32
+	spare   int64
+	weight  shares
+	visited uint32
 	// dirty links have had members come or go since the last solve.
 	dirty bool
 }
@@ -56,7 +57,7 @@ func (n *network) join(id int32) {
 		bps := ceilBps(f.level * int64(f.pairs))
 		for i := range f.hops {
 			l := f.links[i]
-			n.fluids[id].slots[i] = n.add(l, member{id, i}, int64(f.pairs)*weightUnit, bps)
+			n.fluids[id].slots[i] = n.add(l, member{id, i}, shares{whole: int64(f.pairs)}, bps)
 			n.announce(l)
 		}
 	}
@@ -77,7 +78,7 @@ func (n *network) leave(id int32) {
 	default:
 		bps := ceilBps(f.level * int64(f.pairs))
 		for i := range f.hops {
-			n.remove(f.links[i], n.fluids[id].slots[i], int64(f.pairs)*weightUnit, bps)
+			n.remove(f.links[i], n.fluids[id].slots[i], shares{whole: int64(f.pairs)}, bps)
 			n.retire(f.links[i])
 		}
 	}
@@ -167,12 +168,12 @@ func (n *network) leaveSpread(s *spread) {
 }
 
 // add puts a member on link l and returns its place.
-func (n *network) add(l int32, m member, weight, bps int64) int32 {
+func (n *network) add(l int32, m member, weight shares, bps int64) int32 {
 	k := &n.links[l]
 	k.members = append(k.members, m)
 	before := k.contended()
 	k.demand += bps
-	k.total += weight
+	k.total.add(weight)
 	if k.contended() {
 		n.touch(l)
 		if !before {
@@ -183,11 +184,11 @@ func (n *network) add(l int32, m member, weight, bps int64) int32 {
 }
 
 // remove takes the member at a place off link l.
-func (n *network) remove(l, slot int32, weight, bps int64) {
+func (n *network) remove(l, slot int32, weight shares, bps int64) {
 	k := &n.links[l]
 	before := k.contended()
 	k.demand -= bps
-	k.total -= weight
+	k.total.sub(weight)
 	if before {
 		n.touch(l)
 		if !k.contended() {

@@ -30,10 +30,6 @@ import (
 // Rates and weights are whole numbers, so a sum of them does not depend on the
 // order of its terms, and the result not on the order in which transfers came.
 
-// weightUnit is the resolution of weights: 2^-32 of a share. Weights of spreads
-// are rounded up, so that no link is overrun. A link has room for 2^31 shares.
-const weightUnit = 1 << 32
-
 // finishSlack is the part of a picosecond by which a completion may be rounded
 // down. It is above float64's error on spans below a second, so that a span of
 // whole picoseconds does not become one more.
@@ -143,7 +139,7 @@ func (n *network) visit(l int32) {
 }
 
 // fillsAt is the level at which the members without a speed fill the link.
-func (l *link) fillsAt() float64 { return float64(l.spare) / float64(l.weight) * weightUnit }
+func (l *link) fillsAt() float64 { return float64(l.spare) / l.weight.float() }
 
 // fill gives a speed to every transfer of the region. The heap's levels are
 // lower bounds: giving a member its speed only raises the level at which the
@@ -155,13 +151,15 @@ func (n *network) fill() {
 	for len(n.filling) > 0 {
 		l := n.filling[0].link
 		k := &n.links[l]
-		if k.weight > 0 {
+		if !k.weight.zero() {
 			if at := k.fillsAt(); at > n.filling[0].level {
 				n.filling[0].level = at
 				n.sinkFill(0)
 				continue
 			}
-			if n.freeze(k, max(1, int64(n.filling[0].level))) {
+			// One that only a sliver of a spread is left to fill has no level to speak of.
+			level := int64(min(n.filling[0].level, 1<<62))
+			if n.freeze(k, max(1, level)) {
 				continue
 			}
 		}
@@ -211,14 +209,14 @@ func (n *network) give(id int32, level int64) {
 		for _, at := range s.joined {
 			k := &n.links[s.links[at]]
 			k.spare -= int64(f.next * float64(s.demand[at]))
-			k.weight -= s.weight[at]
+			k.weight.sub(s.weight[at])
 		}
 		return
 	}
 	for _, l := range f.links[:f.hops] {
 		k := &n.links[l]
 		k.spare -= level * int64(f.pairs)
-		k.weight -= int64(f.pairs) * weightUnit
+		k.weight.whole -= int64(f.pairs)
 	}
 }
 

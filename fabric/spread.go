@@ -1,8 +1,6 @@
 package fabric
 
 import (
-	"math"
-
 	"github.com/tgssim/tgssim/routing"
 	"github.com/tgssim/tgssim/sim"
 	"github.com/tgssim/tgssim/topology"
@@ -20,9 +18,10 @@ type spread struct {
 	bottleneck int32
 
 	// demand is the rate on each link at speed 1, in rateUnits; weight is that
-	// rate per level, in weightUnits. They are computed when first needed.
-	demand, weight []int64
-	rated          bool
+	// rate per level. They are computed when first needed.
+	demand []int64
+	weight []shares
+	rated  bool
 
 	// slots[i] is the place among the members of link i, -1 when not joined;
 	// joined lists the places i that are.
@@ -157,43 +156,45 @@ func (n *network) setSpread(id int32, s *spread) {
 	fl.solo, fl.total = 0, 0
 	longest := 0.0
 	for i, l := range s.links {
-		w := &n.wires[l]
-		if s.milli[i] == 0 || !n.contention && !w.port {
-			continue
-		}
-		// The exact time costs a 128-bit division: only for those that may win.
-		x := float64(s.milli[i]) * w.perMilli
-		if x < longest-1-float64(longest*1e-12) {
-			continue
-		}
-		longest = max(longest, x)
-		t := w.time(s.milli[i])
-		if b := s.bottleneck; b < 0 || t > fl.solo ||
-			t == fl.solo && (s.pairs[i] > s.pairs[b] || s.pairs[i] == s.pairs[b] && l < s.links[b]) {
-			s.bottleneck, fl.solo = int32(i), t
+		if n.limits(topology.LinkID(l)) {
+			longest = max(longest, float64(s.milli[i])*n.wires[l].perMilli)
 		}
 	}
-	if b := s.bottleneck; b >= 0 {
-		l := s.links[b]
-		fl.total = n.wires[l].exact(s.milli[b])
-		f.level = max(1, n.links[l].capacity/int64(s.pairs[b]))
+	if longest == 0 {
+		return
 	}
+	for i, l := range s.links {
+		if float64(s.milli[i])*n.wires[l].perMilli < longest*(1-sameTime) || !n.limits(topology.LinkID(l)) {
+			continue
+		}
+		fl.solo = max(fl.solo, n.wires[l].time(s.milli[i]))
+		if b := s.bottleneck; b < 0 || s.pairs[i] > s.pairs[b] || s.pairs[i] == s.pairs[b] && l < s.links[b] {
+			s.bottleneck = int32(i)
+		}
+	}
+	l := s.links[s.bottleneck]
+	fl.total = n.wires[l].exact(s.milli[s.bottleneck])
+	f.level = max(1, n.links[l].capacity/int64(s.pairs[s.bottleneck]))
 }
+
+// sameTime is the relative difference up to which two times in float64 may be
+// the same number: some hundred roundings.
+const sameTime = 1e-13
 
 // rate computes what each link of s carries at speed 1: in the time of the
 // bottleneck, its own bytes.
 func (n *network) rate(s *spread) {
 	s.rated = true
 	if cap(s.demand) < len(s.links) {
-		s.demand, s.weight = make([]int64, len(s.links)), make([]int64, len(s.links))
+		s.demand, s.weight = make([]int64, len(s.links)), make([]shares, len(s.links))
 	}
 	s.demand, s.weight = s.demand[:len(s.links)], s.weight[:len(s.links)]
 	most := float64(s.milli[s.bottleneck])
 	capacity := float64(n.links[s.links[s.bottleneck]].capacity)
-	pairs := float64(s.pairs[s.bottleneck]) * weightUnit
+	pairs := float64(s.pairs[s.bottleneck])
 	for i, l := range s.links {
 		share := float64(s.milli[i]) / most
 		s.demand[i] = min(int64(share*capacity), n.links[l].capacity)
-		s.weight[i] = int64(math.Ceil(share * pairs))
+		s.weight[i] = sharesOf(share * pairs)
 	}
 }

@@ -1,0 +1,266 @@
+package fabric
+
+import (
+	"math/big"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/tgssim/tgssim/internal/units"
+	"github.com/tgssim/tgssim/sim"
+	"github.com/tgssim/tgssim/topology"
+)
+
+// ceilRat is the smallest whole number of picoseconds that is not below r.
+func ceilRat(r *big.Rat) sim.Time {
+	q, m := new(big.Int).DivMod(r.Num(), r.Denom(), new(big.Int))
+	if m.Sign() > 0 {
+		q.Add(q, big.NewInt(1))
+	}
+	return sim.Time(q.Int64())
+}
+
+// onLink is the exact time in picoseconds that payload takes on a link,
+// computed with rational numbers.
+func onLink(c Config, g *topology.Graph, l topology.LinkID, payload *big.Rat) *big.Rat {
+	link := &g.Links[l]
+	t := new(big.Rat).Mul(payload, big.NewRat(8_000_000_000_000, int64(link.Rate)))
+	if g.Nodes[link.From].Kind == topology.KindGPU || g.Nodes[link.To].Kind == topology.KindGPU {
+		return t.Mul(t, big.NewRat(1_000_000, int64(c.NVLinkEfficiency*1e6+0.5)))
+	}
+	return t.Mul(t, big.NewRat(int64(c.MTU+c.Header), int64(c.MTU)))
+}
+
+// latencyOf states the latency of a path a second time: what an empty message
+// takes, and every packet time but the longest.
+func latencyOf(c Config, g *topology.Graph, path []topology.LinkID, payload *big.Rat) sim.Time {
+	t := g.PathLatency(path)
+	if len(path) == 0 || g.Nodes[g.Links[path[0]].From].Kind == topology.KindGPU {
+		return t
+	}
+	packet := payload
+	if mtu := big.NewRat(int64(c.MTU), 1); packet.Cmp(mtu) > 0 {
+		packet = mtu
+	}
+	var longest sim.Time
+	for _, l := range path {
+		s := ceilRat(onLink(c, g, l, packet))
+		t += s
+		longest = max(longest, s)
+	}
+	return t - longest
+}
+
+// drawConfig is a random Config of one engine.
+func drawConfig(t *rapid.T, engine string) Config {
+	c := DefaultConfig()
+	c.Engine = engine
+	c.MTU = units.Bytes(rapid.SampledFrom([]int{256, 1024, 1500, 4096, 9000}).Draw(t, "mtu"))
+	c.Header = units.Bytes(rapid.IntRange(0, 200).Draw(t, "header"))
+	c.NVLinkEfficiency = float64(rapid.IntRange(100, 1000).Draw(t, "efficiency")) / 1000
+	c.ECMPSeed = rapid.Uint64Min(1).Draw(t, "seed")
+	return c
+}
+
+var drawRate = rapid.Custom(func(t *rapid.T) units.Rate {
+	if rapid.Bool().Draw(t, "round") {
+		return units.Rate(rapid.SampledFrom([]int{25, 40, 100, 200, 400, 800}).Draw(t, "gbps")) * units.Gbps
+	}
+	return units.Rate(rapid.Int64Range(1e9, 2e12).Draw(t, "bps"))
+})
+
+// drawTopology is a small random cluster; its links may be slower or faster
+// than its NICs.
+func drawTopology(t *rapid.T) topology.Config {
+	c := topology.DefaultConfig()
+	c.GPUsPerNode = rapid.SampledFrom([]int{1, 2, 4}).Draw(t, "gpus per node")
+	c.NICsPerNode = c.GPUsPerNode
+	if c.GPUsPerNode > 1 && rapid.Bool().Draw(t, "shared NICs") {
+		c.NICsPerNode /= 2
+	}
+	c.Leaves = rapid.IntRange(1, 4).Draw(t, "leaves")
+	c.Nodes = c.Leaves * rapid.IntRange(1, 4).Draw(t, "nodes per leaf")
+	c.Spines = 0
+	if c.Leaves > 1 {
+		c.Spines = rapid.IntRange(1, 3).Draw(t, "spines")
+		c.UplinksPerLeaf = c.Spines * rapid.IntRange(1, 2).Draw(t, "parallel links")
+	}
+	c.Oversubscription = 0
+	if c.Spines == 0 {
+		c.Oversubscription = 1
+	}
+	c.NVLinkRate, c.NICRate, c.LinkRate = drawRate.Draw(t, "nvlink"), drawRate.Draw(t, "nic"), drawRate.Draw(t, "link")
+	delay := rapid.Custom(func(t *rapid.T) sim.Time { return sim.Time(rapid.Int64Range(0, 3e6).Draw(t, "ps")) })
+	c.NVLinkDelay, c.LinkDelay = delay.Draw(t, "nvlink delay"), delay.Draw(t, "link delay")
+	c.SwitchLatency, c.NICLatency = delay.Draw(t, "switch"), delay.Draw(t, "nic")
+	return c
+}
+
+var drawBytes = rapid.OneOf(rapid.Int64Range(0, 20000), rapid.Int64Range(0, 1<<34))
+
+// A message that is alone takes exactly its posting time, its bytes at the rate
+// of the slowest link (of the slower end, in the ideal engine) and its latency;
+// over several queue pairs, the bytes of the link that takes longest.
+func TestMessageAlone(t *testing.T) {
+	for _, engine := range EngineNames() {
+		t.Run(engine, func(t *testing.T) {
+			rapid.Check(t, func(rt *rapid.T) {
+				c := drawConfig(rt, engine)
+				g, err := topology.LeafSpine(drawTopology(rt))
+				require.NoError(rt, err)
+				gpu := rapid.IntRange(0, g.GPUs()-1)
+				m := Message{
+					Src: topology.GPU(gpu.Draw(rt, "src")), Dst: topology.GPU(gpu.Draw(rt, "dst")),
+					Bytes: units.Bytes(drawBytes.Draw(rt, "bytes")), QPs: rapid.IntRange(0, 5).Draw(rt, "qps"),
+					Class: Class(rapid.IntRange(0, 1).Draw(rt, "class")),
+					Post:  sim.Time(rapid.Int64Range(0, 1e8).Draw(rt, "post")), Tag: 7,
+				}
+				b := newBench(rt, c, g)
+				start := sim.Time(rapid.Int64Range(0, 1e9).Draw(rt, "start"))
+				b.at(start, func() { b.net.Send(m, b) })
+				wire := wantAlone(c, b, m)
+				require.Equal(rt, []Delivery{{
+					Tag: 7, Posted: start, Arrived: start + m.Post + wire, Post: m.Post, Wire: wire,
+				}}, b.run())
+			})
+		})
+	}
+}
+
+func wantAlone(c Config, b *bench, m Message) sim.Time {
+	g := b.graph
+	parts := int64(max(1, m.QPs))
+	if g.ServerOf(m.Src) == g.ServerOf(m.Dst) {
+		parts = 1
+	}
+	load := map[topology.LinkID]*big.Rat{}
+	var latency sim.Time
+	for qp := range parts {
+		bytes := int64(m.Bytes) / parts
+		if qp < int64(m.Bytes)%parts {
+			bytes++
+		}
+		if bytes == 0 && qp > 0 {
+			continue
+		}
+		path := b.net.pathOf(m.Src, m.Dst, int(qp), m.Class)
+		latency = max(latency, latencyOf(c, g, path, big.NewRat(bytes, 1)))
+		for i, l := range path {
+			if c.Engine == "ideal" && i > 0 && i < len(path)-1 {
+				continue
+			}
+			if load[l] == nil {
+				load[l] = new(big.Rat)
+			}
+			load[l].Add(load[l], big.NewRat(bytes, 1))
+		}
+	}
+	var longest sim.Time
+	for l, bytes := range load {
+		longest = max(longest, ceilRat(onLink(c, g, l, bytes)))
+	}
+	return longest + latency
+}
+
+// Several queue pairs whose paths are as fast as the NIC take what one takes.
+func TestQueuePairsAloneShareTheNIC(t *testing.T) {
+	g := build(t, ls128())
+	for qps := 1; qps <= 16; qps++ {
+		b := newBench(t, DefaultConfig(), g)
+		b.net.Send(Message{Src: 0, Dst: 127, Bytes: 1<<20 + 5, QPs: qps}, b)
+		// 3 x 83.56 ns for the store and forward of the first packet, 4 us of fibre.
+		wire := (400*units.Gbps).TimeScaled(1<<20+5, 4178, 4096) + 3*83_560 + 4*sim.Microsecond
+		require.Equal(t, wire, b.run()[0].Arrived, "%d queue pairs", qps)
+	}
+}
+
+// The reference's one flow: 1 MiB from host 0 to 127 of LS128. Its exact form is
+// (n-1+hops) s + hops prop one way; only the reference's acknowledgement (4 us
+// back and 4 x 1.28 ns) is missing here.
+func TestOneFlowOnLS128(t *testing.T) {
+	for _, engine := range EngineNames() {
+		c := DefaultConfig()
+		c.Engine, c.Header = engine, 64
+		b := newBench(t, c, build(t, ls128()))
+		for _, m := range []Message{{Src: 0, Dst: 127, Bytes: 1 << 20}} {
+			b.net.Send(m, b)
+		}
+		require.Equal(t, 259*83_200*sim.Picosecond+4*sim.Microsecond, b.run()[0].Wire)
+	}
+}
+
+// A collective that is alone takes exactly its startup, the longest time of any
+// link, and the longest latency of any pair.
+func TestCollectiveAlone(t *testing.T) {
+	for _, engine := range EngineNames() {
+		t.Run(engine, func(t *testing.T) {
+			rapid.Check(t, func(rt *rapid.T) {
+				c := drawConfig(rt, engine)
+				g, err := topology.LeafSpine(drawTopology(rt))
+				require.NoError(rt, err)
+				b := newBench(rt, c, g)
+				spec := drawSpec(rt, g)
+				coll, err := b.net.NewCollective(spec)
+				require.NoError(rt, err)
+				now := sim.Time(0)
+				for run := range 3 {
+					us := rapid.SliceOfN(rapid.Int64Range(0, 50), spec.Ranks, spec.Ranks).Draw(rt, "units")
+					coll.SetUnits(us)
+					startup := sim.Time(rapid.Int64Range(0, 1e8).Draw(rt, "startup"))
+					coll.Start(startup, uint64(run), b)
+					wire := wantCollective(c, b, spec, us)
+					require.Equal(rt, Delivery{
+						Tag: uint64(run), Posted: now, Arrived: now + startup + wire, Post: startup, Wire: wire,
+					}, b.run()[run])
+					now = b.engine.Now()
+				}
+			})
+		})
+	}
+}
+
+// drawSpec is a random collective: any pairs, several shares to some.
+func drawSpec(t *rapid.T, g *topology.Graph) CollectiveSpec {
+	s := CollectiveSpec{Name: "random", Class: ClassEP, Ranks: rapid.IntRange(1, 4).Draw(t, "ranks")}
+	gpu := rapid.IntRange(0, g.GPUs()-1)
+	for range rapid.IntRange(0, 12).Draw(t, "shares") {
+		s.Shares = append(s.Shares, Share{
+			Rank: rapid.IntRange(0, s.Ranks-1).Draw(t, "rank"),
+			Src:  topology.GPU(gpu.Draw(t, "src")), Dst: topology.GPU(gpu.Draw(t, "dst")),
+			Milli: rapid.OneOf(rapid.Just(int64(0)), rapid.Int64Range(0, 1e5), rapid.Int64Range(0, 1e10)).Draw(t, "milli"),
+		})
+	}
+	return s
+}
+
+func wantCollective(c Config, b *bench, spec CollectiveSpec, us []int64) sim.Time {
+	type pair struct{ src, dst topology.GPU }
+	bytes := map[pair]*big.Rat{}
+	for _, s := range spec.Shares {
+		p := pair{s.Src, s.Dst}
+		if bytes[p] == nil {
+			bytes[p] = new(big.Rat)
+		}
+		bytes[p].Add(bytes[p], big.NewRat(s.Milli*us[s.Rank], 1000))
+	}
+	load := map[topology.LinkID]*big.Rat{}
+	var latency, longest sim.Time
+	for p, payload := range bytes {
+		path := b.net.pathOf(p.src, p.dst, 0, spec.Class)
+		latency = max(latency, latencyOf(c, b.graph, path, payload))
+		for i, l := range path {
+			if c.Engine == "ideal" && i > 0 && i < len(path)-1 {
+				continue
+			}
+			if load[l] == nil {
+				load[l] = new(big.Rat)
+			}
+			load[l].Add(load[l], payload)
+		}
+	}
+	for l, payload := range load {
+		longest = max(longest, ceilRat(onLink(c, b.graph, l, payload)))
+	}
+	return longest + latency
+}
