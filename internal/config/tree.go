@@ -178,6 +178,8 @@ func (t *Tree) Set(assignment string) error {
 	here := strings.TrimSuffix(path[:len(path)-len(rest)], ".")
 	index := indexed.FindStringSubmatch(rest)
 	switch {
+	case at.kind == scalar && at.tag == "!!null":
+		return fail("%s (%s) is null; set it whole, as %s={key: value}", here, at.where, here)
 	case at.kind == scalar:
 		return fail("%s (%s) is a single value and has no keys", here, at.where)
 	case at.kind == sequence && index == nil:
@@ -253,7 +255,7 @@ func (t *Tree) place(p Problem) Problem {
 	return p
 }
 
-var index = regexp.MustCompile(`\[[0-9]+\]`)
+var anyIndex = regexp.MustCompile(`\[[0-9]+\]`)
 
 // unwritten is the remark on a key that is not written: its default, if what was
 // decoded has such a key.
@@ -261,7 +263,7 @@ func (t *Tree) unwritten(key string) string {
 	if t.decoded == nil {
 		return " (not written)"
 	}
-	key = index.ReplaceAllString(key, "[]")
+	key = anyIndex.ReplaceAllString(key, "[]")
 	for _, k := range Keys(t.decoded) {
 		switch {
 		case k.Path == key && k.Default != "":

@@ -210,7 +210,18 @@ topology={leaves: 1, leaves: 2}
 set
 seed.x=8
 ----
---set seed.x=8: seed (--set seed=null) is a single value and has no keys
+--set seed.x=8: seed (--set seed=null) is null; set it whole, as seed={key: value}
+
+set
+failures=null
+failures.links=2
+----
+--set failures.links=2: failures (--set failures=null) is null; set it whole, as failures={key: value}
+
+set
+name.x=8
+----
+--set name.x=8: name (--set name="8") is a single value and has no keys
 
 set
 pools.tp=8
