@@ -138,8 +138,9 @@ func (n *node) step(path string) (*node, string) {
 }
 
 var (
-	indexed  = regexp.MustCompile(`^\[([0-9]+)\]`)
-	settable = regexp.MustCompile(`^[^\s.\[\]=]+(\[[0-9]+\])*(\.[^\s.\[\]=]+(\[[0-9]+\])*)*$`)
+	indexed     = regexp.MustCompile(`^\[([0-9]+)\]`)
+	escapeLines = strings.NewReplacer("\n", `\n`, "\r", `\r`)
+	settable    = regexp.MustCompile(`^[^\s.\[\]=]+(\[[0-9]+\])*(\.[^\s.\[\]=]+(\[[0-9]+\])*)*$`)
 )
 
 // Set makes one assignment of the command line, "topology.leaves=8": the effect
@@ -150,7 +151,7 @@ var (
 // "pools[2].tp=8". The error says what is wrong with the assignment or its path;
 // t is then as before.
 func (t *Tree) Set(assignment string) error {
-	origin := "--set " + abridge(assignment, 80)
+	origin := "--set " + abridge(escapeLines.Replace(assignment), 80)
 	fail := func(format string, args ...any) error {
 		return Problems{{Where: origin, Message: fmt.Sprintf(format, args...)}}
 	}
@@ -175,39 +176,48 @@ func (t *Tree) Set(assignment string) error {
 		at, rest = next, tail
 		next, tail = at.step(rest)
 	}
+	if message := t.blocked(at, next != nil, path, rest); message != "" {
+		return fail("%s", message)
+	}
+	switch {
+	case at.kind == sequence:
+		i, _ := strconv.Atoi(indexed.FindStringSubmatch(rest)[1]) // step has taken this index
+		at.items[i] = value
+	case next != nil:
+		at.put(rest, value)
+	default:
+		steps := strings.Split(rest, ".")
+		for _, key := range steps[:len(steps)-1] {
+			section := newMapping(origin)
+			at.put(key, section)
+			at = section
+		}
+		at.put(steps[len(steps)-1], value)
+	}
+	return nil
+}
+
+// blocked says why path cannot be set: at is as far along it as is written, rest
+// what is left, and written says whether that is the one step to a value of at.
+func (t *Tree) blocked(at *node, written bool, path, rest string) string {
 	here := strings.TrimSuffix(path[:len(path)-len(rest)], ".")
-	index := indexed.FindStringSubmatch(rest)
+	index := indexed.FindString(rest)
 	switch {
 	case at.kind == scalar && at.tag == "!!null":
-		return fail("%s (%s) is null; set it whole, as %s={key: value}", here, at.where, here)
+		return fmt.Sprintf("%s (%s) is null; set it whole, as %s={key: value}", here, at.where, here)
 	case at.kind == scalar:
-		return fail("%s (%s) is a single value and has no keys", here, at.where)
-	case at.kind == sequence && index == nil:
-		return fail("%s (%s) is a list; name an item as %s[0]", here, at.where, here)
-	case at.kind == sequence && next == nil:
-		return fail("%s (%s) has %d items and no %s", here, at.where, len(at.items), index[0])
-	case at.kind == sequence:
-		i, _ := strconv.Atoi(index[1]) // step has taken this index
-		at.items[i] = value
-		return nil
-	case index != nil:
-		return fail("%s (%s) is a mapping and has no items", here, at.where)
-	case next == nil && strings.Contains(rest, "["):
+		return fmt.Sprintf("%s (%s) is a single value and has no keys", here, at.where)
+	case at.kind == sequence && index == "":
+		return fmt.Sprintf("%s (%s) is a list; name an item as %s[0]", here, at.where, here)
+	case at.kind == sequence && !written:
+		return fmt.Sprintf("%s (%s) has %d items and no %s", here, at.where, len(at.items), index)
+	case at.kind == mapping && index != "":
+		return fmt.Sprintf("%s (%s) is a mapping and has no items", here, at.where)
+	case at.kind == mapping && !written && strings.Contains(rest, "["):
 		list := path[:len(path)-len(rest)+strings.Index(rest, "[")]
-		return fail("%s is not written in %s, so it has no items to change; set the whole list", list, t.file)
+		return fmt.Sprintf("%s is not written in %s, so it has no items to change; set the whole list", list, t.file)
 	}
-	if next != nil {
-		at.put(rest, value)
-		return nil
-	}
-	steps := strings.Split(rest, ".")
-	for _, key := range steps[:len(steps)-1] {
-		section := newMapping(origin)
-		at.put(key, section)
-		at = section
-	}
-	at.put(steps[len(steps)-1], value)
-	return nil
+	return ""
 }
 
 // abridge shortens s to at most n characters.

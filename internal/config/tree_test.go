@@ -79,7 +79,8 @@ func TestSyntaxErrorInLargeFile(t *testing.T) {
 func TestSetBounds(t *testing.T) {
 	tree := parse(t, "a: 1")
 	before := tree.Dump(true)
-	require.ErrorContains(t, tree.Set("a=\"x\ny\""), "the value has more than one line")
+	require.EqualError(t, tree.Set("a=\"x\ny\""),
+		`--set a="x\ny": the value has more than one line; write a list as [a, b] and a mapping as {a: 1}`)
 	require.ErrorContains(t, tree.Set("a="+strings.Repeat("x", 1<<20+1)), "are too many")
 	require.ErrorContains(t, tree.Set("a=\xff"), "byte 0xff is not UTF-8 text")
 	require.ErrorContains(t, tree.Set("b.c="+strings.Repeat("[", 40)+strings.Repeat("]", 40)), "nested deeper than 32 levels")
