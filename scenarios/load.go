@@ -135,3 +135,15 @@ func open(ref, dir string) (file string, data []byte, err error) {
 	}
 	return file, data, nil
 }
+
+// Description returns the one-line description of a scenario of the library. It
+// does not require the scenario to be complete.
+func Description(name string) (string, error) {
+	tree, err := read(name, "", nil)
+	if err != nil {
+		return "", err
+	}
+	var d string
+	_, err = tree.Take("description", &d)
+	return d, err
+}

@@ -1,0 +1,220 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tgssim/tgssim/compute"
+	"github.com/tgssim/tgssim/scenarios"
+)
+
+func newList() *cobra.Command {
+	list := &cobra.Command{
+		Use:   "list",
+		Short: "List the scenarios, GPUs or models that are known",
+		Args:  exactly(0, "one of scenarios, gpus, models"),
+		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	for _, what := range []struct {
+		name, short string
+		rows        func() (listing, error)
+	}{
+		{"scenarios", "List the library's scenarios", listScenarios},
+		{"gpus", "List the GPU profiles: what is fitted, from what, with which error", listGPUs},
+		{"models", "List the model catalogue: parameters and KV bytes per token", listModels},
+	} {
+		var asJSON bool
+		cmd := &cobra.Command{
+			Use:   what.name,
+			Short: what.short,
+			Args:  exactly(0, "no arguments"),
+			RunE: func(cmd *cobra.Command, _ []string) error {
+				l, err := what.rows()
+				if err != nil {
+					return err
+				}
+				return l.write(cmd.OutOrStdout(), asJSON)
+			},
+		}
+		cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+		list.AddCommand(cmd)
+	}
+	return list
+}
+
+// A listing is a table, and the same as objects for JSON.
+type listing struct {
+	header []string
+	rows   [][]string
+	notes  []string
+	data   any
+}
+
+func (l listing) write(w io.Writer, asJSON bool) error {
+	if asJSON {
+		e := json.NewEncoder(w)
+		e.SetIndent("", "  ")
+		return e.Encode(l.data)
+	}
+	if err := writeTable(w, l.header, l.rows); err != nil {
+		return err
+	}
+	for _, n := range l.notes {
+		if _, err := fmt.Fprintln(w, n); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+type scenarioRow struct {
+	Name        string `json:"name"`
+	Description string `json:"description"`
+}
+
+func listScenarios() (listing, error) {
+	l := listing{header: []string{"scenario", "what it shows"}, notes: []string{"Run one with `tgssim run NAME`."}}
+	var data []scenarioRow
+	for _, name := range scenarios.Names() {
+		d, err := scenarios.Description(name)
+		if err != nil {
+			return l, err
+		}
+		data = append(data, scenarioRow{name, d})
+		l.rows = append(l.rows, []string{name, d})
+	}
+	l.data = data
+	return l, nil
+}
+
+type gpuRow struct {
+	Name    string    `json:"name"`
+	Facts   []factRow `json:"facts"`
+	Kernels []fitRow  `json:"kernels"`
+}
+
+type factRow struct {
+	Name    string `json:"name"`
+	Value   string `json:"value"`
+	Source  string `json:"source"`
+	Assumed bool   `json:"assumed"`
+}
+
+type fitRow struct {
+	Class            string  `json:"class"`
+	Constants        string  `json:"constants"`
+	Source           string  `json:"source"`
+	Points           int     `json:"points"`
+	MedianPct        float64 `json:"median_error_pct"`
+	P95Pct           float64 `json:"p95_error_pct"`
+	HeldOutMedianPct float64 `json:"held_out_median_error_pct"`
+	HeldOutP95Pct    float64 `json:"held_out_p95_error_pct"`
+	Assumed          bool    `json:"assumed"`
+}
+
+func listGPUs() (listing, error) {
+	l := listing{
+		header: []string{"gpu", "what", "value", "error % (median/p95)", "held out", "source"},
+		notes: []string{
+			"Errors are of the fitted kernel times against the measurements; - means not recorded, assumed means not measured.",
+			"Constants: `tgssim list gpus --json`.",
+		},
+	}
+	var data []gpuRow
+	for _, name := range compute.Profiles() {
+		p, err := compute.LoadProfile(name)
+		if err != nil {
+			return l, err
+		}
+		row := gpuRow{Name: p.Name}
+		for _, f := range p.FactTable() {
+			row.Facts = append(row.Facts, factRow{f.Name, f.Value, f.Source, f.Assumed})
+			l.rows = append(l.rows, []string{p.Name, f.Name, f.Value, "", "", source(f.Source, f.Assumed)})
+		}
+		for _, f := range p.FitTable() {
+			row.Kernels = append(row.Kernels, fitRow{
+				f.Class, f.Constants, f.Source, f.Points, f.MedianPct, f.P95Pct,
+				f.HeldOutMedianPct, f.HeldOutP95Pct, f.Assumed,
+			})
+			l.rows = append(l.rows, []string{
+				p.Name, f.Class, points(f.Points), errors2(f.MedianPct, f.P95Pct),
+				errors2(f.HeldOutMedianPct, f.HeldOutP95Pct), source(f.Source, f.Assumed),
+			})
+		}
+		data = append(data, row)
+	}
+	l.data = data
+	return l, nil
+}
+
+func points(n int) string {
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d points", n)
+}
+
+func errors2(median, p95 float64) string {
+	if median == 0 && p95 == 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%g / %g", median, p95)
+}
+
+func source(s string, assumed bool) string {
+	if assumed {
+		return "assumed: " + s
+	}
+	return s
+}
+
+type modelRow struct {
+	Name             string `json:"name"`
+	HuggingFace      string `json:"hugging_face"`
+	Attention        string `json:"attention"`
+	Layers           int    `json:"layers"`
+	Experts          int    `json:"experts"`
+	TopK             int    `json:"top_k"`
+	Parameters       int64  `json:"parameters"`
+	ActiveParameters int64  `json:"active_parameters"`
+	KVBytesBF16      int64  `json:"kv_bytes_per_token_bf16"`
+	KVBytesFP8       int64  `json:"kv_bytes_per_token_fp8"`
+}
+
+func listModels() (listing, error) {
+	l := listing{header: []string{"model", "attention", "layers", "experts", "parameters", "active", "KV B/token (bf16)"}}
+	var data []modelRow
+	for _, name := range compute.Models() {
+		m, err := compute.LoadModel(name)
+		if err != nil {
+			return l, err
+		}
+		row := modelRow{
+			Name: m.Name, HuggingFace: m.HuggingFace, Attention: strings.ToUpper(string(m.Attention.Kind)), Layers: m.Layers,
+			Parameters: m.TotalParameters(), ActiveParameters: m.ActiveParameters(),
+			KVBytesBF16: m.KVBytesPerToken(compute.BF16), KVBytesFP8: m.KVBytesPerToken(compute.FP8),
+		}
+		experts := "dense"
+		if m.MoE != nil {
+			row.Experts, row.TopK = m.MoE.Experts, m.MoE.TopK
+			experts = fmt.Sprintf("top %d of %d", row.TopK, row.Experts)
+			if n := m.MoE.SharedExperts; n > 0 {
+				experts += fmt.Sprintf(" + %d shared", n)
+			}
+		}
+		data = append(data, row)
+		l.rows = append(l.rows, []string{
+			row.Name, row.Attention, strconv.Itoa(row.Layers), experts,
+			billions(row.Parameters), billions(row.ActiveParameters), strconv.FormatInt(row.KVBytesBF16, 10),
+		})
+	}
+	l.data = data
+	return l, nil
+}
+
+func billions(n int64) string { return strconv.FormatFloat(float64(n)/1e9, 'f', 2, 64) + " B" }

@@ -1,0 +1,164 @@
+package main
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/tgssim/tgssim/experiment"
+	"github.com/tgssim/tgssim/report"
+)
+
+type runFlags struct {
+	scenario   scenarioFlags
+	out        string
+	noFiles    bool
+	json       bool
+	requireSLO bool
+}
+
+func newRun() *cobra.Command {
+	var f runFlags
+	cmd := &cobra.Command{
+		Use:   "run SCENARIO",
+		Short: "Run a scenario, print what it delivered and write the run folder",
+		Long: `Run a scenario of the library, by name, or of a file, by path. The tables go to
+standard output; the files go to a folder of the run's own. Two runs of the same
+scenario and seed give the same bytes, timing.json aside.
+
+Exit codes: 0 done, 1 failure, 2 invalid input, 3 SLO missed (--require-slo).`,
+		Example: `  tgssim run deepseek-v3-h800-pd
+  tgssim run deepseek-v3-h800-pd --set network.engine=ideal --seed 7
+  tgssim run azure-replay --set workload.trace.path=trace.csv -o out/azure`,
+		Args: exactly(1, "the name of a scenario or the path of its file"),
+		RunE: func(cmd *cobra.Command, args []string) error { return runScenario(cmd, &f, args[0]) },
+	}
+	f.scenario.register(cmd)
+	flags := cmd.Flags()
+	flags.StringVarP(&f.out, "out", "o", "", "the run `folder` (default out/SCENARIO-HASH)")
+	flags.BoolVar(&f.noFiles, "no-files", false, "write no run folder")
+	flags.BoolVar(&f.json, "json", false, "print the summary as JSON, with vLLM's key names, instead of tables")
+	flags.BoolVar(&f.requireSLO, "require-slo", false, "exit with 3 when the run misses the scenario's SLO")
+	return cmd
+}
+
+func runScenario(cmd *cobra.Command, f *runFlags, ref string) error {
+	if f.noFiles && f.out != "" {
+		return invalid(errors.New("-o and --no-files exclude each other"))
+	}
+	s, err := f.scenario.load(ref)
+	if err != nil {
+		return err
+	}
+	if f.requireSLO && !s.Metrics.SLO.IsSet() {
+		return invalid(errors.New("--require-slo: the scenario sets no limit; write one, such as --set metrics.slo.ttft=2s"))
+	}
+	text, err := s.Resolved()
+	if err != nil {
+		return err
+	}
+	dir := f.out
+	if dir == "" {
+		hash := sha256.Sum256(text)
+		dir = filepath.Join("out", s.Name+"-"+hex.EncodeToString(hash[:4]))
+	}
+	if !f.noFiles {
+		// Better to hear it now than after the run.
+		if err := report.CheckTarget(dir); err != nil {
+			return invalid(err)
+		}
+	}
+	b, err := experiment.Build(s)
+	if err != nil {
+		return invalid(err)
+	}
+	started := time.Now()
+	progress := newProgress(cmd.ErrOrStderr(), started)
+	result, err := b.Run(cmd.Context(), progress.report)
+	progress.clear()
+	if err != nil {
+		return fmt.Errorf("run stopped, nothing written: %w", err)
+	}
+	run := &report.Run{
+		Name: s.Name, Scenario: text, Version: version, Seed: s.Seed,
+		Fingerprint: result.Fingerprint, Events: result.Events, Result: result.Result,
+		Timing: &report.Timing{Started: started, Wall: time.Since(started)},
+	}
+	if err := f.print(cmd.OutOrStdout(), run); err != nil {
+		return err
+	}
+	if !f.noFiles {
+		if err := report.WriteRun(dir, *run); err != nil {
+			return err
+		}
+		if !f.json {
+			fmt.Fprintf(cmd.OutOrStdout(), "\nThe run is in %s\n", dir)
+		}
+	}
+	if f.requireSLO && !met(result.Summary.SLOMet) {
+		return &codedError{errors.New("the run misses its SLO"), exitMissed}
+	}
+	return nil
+}
+
+func met(b *bool) bool { return b != nil && *b }
+
+func (f *runFlags) print(w io.Writer, run *report.Run) error {
+	if f.json {
+		e := json.NewEncoder(w)
+		e.SetIndent("", "  ")
+		return e.Encode(run.Result.Summary)
+	}
+	o := report.Options{}
+	if file, ok := w.(*os.File); ok {
+		o = report.OptionsFor(file)
+	}
+	return report.Table(w, run, o)
+}
+
+// progress shows on a terminal how far a run has come, and nothing elsewhere.
+type progress struct {
+	w       io.Writer // nil when it is not a terminal
+	started time.Time
+	last    time.Time
+}
+
+func newProgress(w io.Writer, started time.Time) *progress {
+	p := &progress{started: started, last: started}
+	if f, ok := w.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+		p.w = w
+	}
+	return p
+}
+
+// every is the time between two updates of the line, in wall-clock time.
+const every = 250 * time.Millisecond
+
+func (p *progress) report(now experiment.Progress) {
+	if p.w == nil || time.Since(p.last) < every {
+		return
+	}
+	p.last = time.Now()
+	total := ""
+	if now.Total > 0 {
+		total = fmt.Sprintf(" of %d", now.Total)
+	}
+	fmt.Fprintf(p.w, "\r\x1b[K%.1f s simulated in %.1f s, %d requests arrived, %d finished%s, %.1f M events",
+		now.Now.Seconds(), time.Since(p.started).Seconds(), now.Arrived, now.Finished, total, float64(now.Events)/1e6)
+}
+
+// clear removes the line.
+func (p *progress) clear() {
+	if p.w != nil {
+		fmt.Fprint(p.w, "\r\x1b[K")
+	}
+}
