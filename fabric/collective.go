@@ -126,7 +126,6 @@ func (n *network) layOut(c *collective, shares []Share) error {
 	})
 	s := &c.spread
 	var perLink []int32 // shares per link of the spread
-	var classKeys []string
 	for i := 0; i < len(shares); {
 		first := shares[i]
 		path := n.pathOf(first.Src, first.Dst, 0, c.class)
@@ -134,7 +133,7 @@ func (n *network) layOut(c *collective, shares []Share) error {
 			n.forget(s)
 			return fmt.Errorf("%s", noWay(n.graph, first.Src, first.Dst))
 		}
-		classKeys = c.classify(n, classKeys, path)
+		c.classify(n, path)
 		pair := len(c.pairLinkAt)
 		c.pairLinkAt = append(c.pairLinkAt, int32(len(c.pairLinks)))
 		c.pairShareAt = append(c.pairShareAt, int32(len(c.pairShares)))
@@ -174,21 +173,28 @@ func (n *network) forget(s *spread) {
 	}
 }
 
-// classify puts the next pair into the class of its path. keys are the classes'.
-func (c *collective) classify(n *network, keys []string, path []topology.LinkID) []string {
-	key := fmt.Sprint(n.graph.PathLatency(path))
-	for _, l := range path {
-		key += fmt.Sprint(" ", n.wires[l].rate, n.wires[l].nvlink)
-	}
+// classify puts the next pair into the class of its path.
+func (c *collective) classify(n *network, path []topology.LinkID) {
 	pair := int32(len(c.pairLinkAt))
-	i := slices.Index(keys, key)
+	i := slices.IndexFunc(c.classes, func(k pathClass) bool { return n.alike(k.path, path) })
 	if i < 0 {
-		i = len(keys)
-		keys = append(keys, key)
+		i = len(c.classes)
 		c.classes = append(c.classes, pathClass{path: slices.Clone(path)})
 	}
 	c.classes[i].pairs = append(c.classes[i].pairs, pair)
-	return keys
+}
+
+// alike tells whether two paths have the same latency for every size.
+func (n *network) alike(a, b []topology.LinkID) bool {
+	if len(a) != len(b) || n.graph.PathLatency(a) != n.graph.PathLatency(b) {
+		return false
+	}
+	for i := range a {
+		if x, y := &n.wires[a[i]], &n.wires[b[i]]; x.rate != y.rate || x.nvlink != y.nvlink {
+			return false
+		}
+	}
+	return true
 }
 
 // fillColumns turns the pairs' shares into columns, one per link, with one entry

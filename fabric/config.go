@@ -118,28 +118,47 @@ func New(c Config, engine *sim.Engine, g *topology.Graph, seed uint64) (Network,
 		carried:    make([][NumClasses]volume, len(g.Links)),
 		place:      make([]int32, len(g.Links)),
 	}
+	if err := n.layWires(c); err != nil {
+		return nil, err
+	}
+	n.handler = engine.Register(n)
+	n.finishTimer = engine.NewTimer(n.handler, evFinish, 0)
+	n.solveLane = engine.NewLane(0)
+	n.finishArmed = sim.Never
+	return n, nil
+}
+
+// layWires sets up what never changes about each link.
+func (n *network) layWires(c Config) error {
+	// A fabric has few kinds of links: each is worked out once. The map is looked
+	// up, never ranged over.
+	type kind struct {
+		rate   units.Rate
+		nvlink bool
+	}
+	kinds := map[kind]wire{}
 	ppm := int64(math.RoundToEven(c.NVLinkEfficiency * million))
-	for i := range g.Links {
-		l := &g.Links[i]
+	for i := range n.graph.Links {
+		l := &n.graph.Links[i]
 		if l.Rate <= 0 || l.Rate > maxRate {
-			return nil, fmt.Errorf("link %s has rate %v; a fabric takes rates above 0 up to %v", l.Name, l.Rate, maxRate)
+			return fmt.Errorf("link %s has rate %v; a fabric takes rates above 0 up to %v", l.Name, l.Rate, maxRate)
 		}
-		w := wire{rate: l.Rate, num: int64(c.MTU + c.Header), den: int64(c.MTU)}
-		from, to := g.Nodes[l.From].Kind, g.Nodes[l.To].Kind
-		w.port = from == topology.KindNIC || to == topology.KindNIC
-		if from == topology.KindGPU || to == topology.KindGPU {
-			w.port, w.nvlink = true, true
-			w.num, w.den = million, ppm
+		from, to := n.graph.Nodes[l.From].Kind, n.graph.Nodes[l.To].Kind
+		k := kind{l.Rate, from == topology.KindGPU || to == topology.KindGPU}
+		w, ok := kinds[k]
+		if !ok {
+			w = newWire(l.Rate, int64(c.MTU+c.Header), int64(c.MTU))
+			if k.nvlink {
+				w = newWire(l.Rate, million, ppm)
+			}
+			w.nvlink, w.packet = k.nvlink, w.time(n.mtuMilli)
+			kinds[k] = w
 		}
-		w.perMilli = w.exact(1)
-		w.packet = w.time(n.mtuMilli)
+		w.port = k.nvlink || from == topology.KindNIC || to == topology.KindNIC
 		n.wires[i] = w
 		n.links[i].capacity = w.capacity()
 		n.links[i].demandable = ceilBps(n.links[i].capacity)
 		n.place[i] = -1
 	}
-	n.handler = engine.Register(n)
-	n.finishTimer = engine.NewTimer(n.handler, evFinish, 0)
-	n.finishArmed = sim.Never
-	return n, nil
+	return nil
 }

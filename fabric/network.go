@@ -45,6 +45,7 @@ type network struct {
 	flowing     []completion
 	sequence    uint64
 	finishTimer sim.Timer
+	solveLane   sim.Lane
 	finishArmed sim.Time
 
 	solver

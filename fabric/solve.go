@@ -69,7 +69,7 @@ func (n *network) touch(l int32) {
 	n.dirty = append(n.dirty, l)
 	if !n.pending {
 		n.pending = true
-		n.engine.After(0, n.handler, evSolve, 0)
+		n.engine.AfterLane(n.solveLane, n.handler, evSolve, 0)
 	}
 }
 

@@ -2,6 +2,7 @@ package fabric
 
 import (
 	"math"
+	"math/big"
 	"math/bits"
 
 	"github.com/tgssim/tgssim/internal/units"
@@ -21,6 +22,9 @@ type wire struct {
 	// num/den are the bytes on the wire per byte of payload, headers included:
 	// (MTU+header)/MTU on Ethernet, 1/efficiency on NVLink.
 	num, den int64
+	// ps/per picoseconds is exactly what a thousandth of a byte takes, in lowest
+	// terms; per is 0 where they do not fit.
+	ps, per uint64
 	// perMilli is the time of a thousandth of a byte, in picoseconds.
 	perMilli float64
 	// packet is the serialisation time of one full packet.
@@ -31,10 +35,38 @@ type wire struct {
 	port bool
 }
 
+// newWire returns a wire of a rate, with num/den bytes on it per byte of
+// payload.
+func newWire(rate units.Rate, num, den int64) wire {
+	w := wire{rate: rate, num: num, den: den}
+	f := new(big.Rat).SetFrac64(num, den)
+	f.Mul(f, new(big.Rat).SetFrac64(8e9, int64(rate)))
+	if f.Num().IsUint64() && f.Denom().IsUint64() {
+		w.ps, w.per = f.Num().Uint64(), f.Denom().Uint64()
+	}
+	w.perMilli = w.exact(1)
+	return w
+}
+
 // time is how long payload of milli thousandths of a byte takes, rounded up to
-// the picosecond: ceil(payload * num/den * 8 / rate).
+// the picosecond: ceil(payload * num/den * 8 / rate). It is
+// units.Rate.TimeScaled with the division of the constants done beforehand.
 func (w *wire) time(milli int64) sim.Time {
-	return w.rate.TimeScaled(units.Bytes(milli), w.num, 1000*w.den)
+	if w.per == 0 {
+		return w.rate.TimeScaled(units.Bytes(milli), w.num, 1000*w.den)
+	}
+	hi, lo := bits.Mul64(uint64(milli), w.ps)
+	if hi >= w.per {
+		return sim.Never
+	}
+	q, rem := bits.Div64(hi, lo, w.per)
+	if q >= math.MaxInt64 {
+		return sim.Never
+	}
+	if rem != 0 {
+		q++
+	}
+	return sim.Time(q)
 }
 
 // exact is time without the rounding, to float64's precision.
