@@ -2,6 +2,9 @@
 package experiment
 
 import (
+	"errors"
+	"strings"
+
 	"github.com/tgssim/tgssim/collective"
 	"github.com/tgssim/tgssim/compute"
 	"github.com/tgssim/tgssim/fabric"
@@ -99,7 +102,27 @@ func newRank(s *scenarios.Scenario, model *compute.Model, pool *serving.PoolConf
 	if pool.Overlap == serving.OverlapTwoBatch {
 		setup.CommSMs = pool.CommSMs
 	}
-	return compute.NewRank(setup)
+	r, err := compute.NewRank(setup)
+	return r, underOurKeys(err)
+}
+
+// underOurKeys renames the keys of a compute.Setup to those of a pool, whose EP
+// is TP x DP.
+func underOurKeys(err error) error {
+	var ps config.Problems
+	if !errors.As(err, &ps) {
+		return err
+	}
+	for i := range ps {
+		if ps[i].Key != "ep" {
+			continue
+		}
+		ps[i].Key = "dp"
+		if strings.HasPrefix(ps[i].Message, "must ") {
+			ps[i].Message = "tp x dp, the GPUs that share the experts, " + ps[i].Message
+		}
+	}
+	return ps
 }
 
 // experts is the routing arithmetic of the model's MoE layers.

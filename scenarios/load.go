@@ -16,6 +16,9 @@ import (
 //go:embed library/*.yaml
 var library embed.FS
 
+// libraryPrefix marks the library's scenarios in messages.
+const libraryPrefix = "library:"
+
 // maxExtends bounds a chain of scenarios that extend each other.
 const maxExtends = 16
 
@@ -53,11 +56,28 @@ func Load(ref string, assignments ...string) (*Scenario, error) {
 	}
 	s.Name = strings.TrimSuffix(strings.TrimSuffix(filepath.Base(ref), ".yml"), ".yaml")
 	s.tree = tree
+	s.relocate()
 	s.derive()
 	if err := s.Validate(); err != nil {
 		return nil, s.Locate(err)
 	}
 	return &s, nil
+}
+
+// relocate makes the path of a trace that a scenario file names relative to that
+// file. A path given on the command line stays relative to where that runs.
+func (s *Scenario) relocate() {
+	t := s.Workload.Trace
+	if t == nil || t.Path == "" || filepath.IsAbs(t.Path) {
+		return
+	}
+	where := s.tree.Where("workload.trace.path")
+	if strings.HasPrefix(where, "--set ") || strings.HasPrefix(where, libraryPrefix) {
+		return
+	}
+	if colon := strings.LastIndexByte(where, ':'); colon >= 0 {
+		t.Path = filepath.Join(filepath.Dir(where[:colon]), t.Path)
+	}
 }
 
 // isPath tells a path from a name of the library.
@@ -114,7 +134,7 @@ func open(ref, dir string) (file string, data []byte, err error) {
 	if !isPath(ref) {
 		data, err := library.ReadFile("library/" + ref + ".yaml")
 		if err == nil {
-			return "library/" + ref + ".yaml", data, nil
+			return libraryPrefix + ref + ".yaml", data, nil
 		}
 		hint := config.Suggest(ref, Names())
 		if _, err := os.Stat(filepath.Join(dir, ref)); err == nil {
@@ -131,7 +151,11 @@ func open(ref, dir string) (file string, data []byte, err error) {
 	case errors.Is(err, fs.ErrNotExist):
 		return "", nil, &notFound{fmt.Sprintf("there is no scenario file %s", file)}
 	case err != nil:
-		return "", nil, &notFound{fmt.Sprintf("cannot read scenario %v", err)}
+		var cause *fs.PathError
+		if errors.As(err, &cause) {
+			err = cause.Err
+		}
+		return "", nil, &notFound{fmt.Sprintf("cannot read scenario %s: %v", file, err)}
 	}
 	return file, data, nil
 }

@@ -17,7 +17,7 @@ func newList() *cobra.Command {
 	list := &cobra.Command{
 		Use:   "list",
 		Short: "List the scenarios, GPUs or models that are known",
-		Args:  exactly(0, "one of scenarios, gpus, models"),
+		Args:  knownCommand,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	for _, what := range []struct {

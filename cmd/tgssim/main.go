@@ -91,25 +91,28 @@ for the network or the network for the GPUs.`,
 		SilenceUsage:      true,
 		SilenceErrors:     true,
 		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return nil
-			}
-			var names []string
-			for _, c := range cmd.Commands() {
-				if c.IsAvailableCommand() {
-					names = append(names, c.Name())
-				}
-			}
-			return invalid(fmt.Errorf("unknown command %q%s", args[0], config.Suggest(args[0], names)))
-		},
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Args:              knownCommand,
+		RunE:              func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return invalid(fmt.Errorf("%w; see `%s --help`", err, cmd.CommandPath()))
 	})
 	root.AddCommand(newRun(), newCheck(), newList(), newVersion())
 	return root
+}
+
+// knownCommand refuses what is none of the command's subcommands.
+func knownCommand(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	var names []string
+	for _, c := range cmd.Commands() {
+		if c.IsAvailableCommand() {
+			names = append(names, c.Name())
+		}
+	}
+	return invalid(fmt.Errorf("%s: unknown command %q%s", cmd.CommandPath(), args[0], config.Suggest(args[0], names)))
 }
 
 // exactly checks the number of arguments and names what is expected.
