@@ -246,6 +246,18 @@ func (t *Tree) Resolve(problems error) error {
 	return placed.Err()
 }
 
+// Where returns where the value of a dotted path was written, "file:line" or
+// "--set key=value", or "" when it was not.
+func (t *Tree) Where(key string) string {
+	n := t.root
+	for key != "" {
+		if n, key = n.step(key); n == nil {
+			return ""
+		}
+	}
+	return n.where
+}
+
 func (t *Tree) place(p Problem) Problem {
 	if p.Where != "" {
 		return p
