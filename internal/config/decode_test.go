@@ -313,6 +313,19 @@ func TestDecodeLeavesSharedDefaultsAlone(t *testing.T) {
 	require.Equal(t, map[string]mix{"a": {Share: 1}}, before.Mix)
 }
 
+// The items of a mapping start from SetDefaults like those of a list.
+func TestDecodeDefaultsOfMapItems(t *testing.T) {
+	var s struct {
+		Pools map[string]pool `yaml:"pools"`
+	}
+	require.NoError(t, parse(t, "pools: {a: {tp: 3}, b: {}}").Decode(&s))
+	var want pool
+	want.SetDefaults()
+	require.Equal(t, want, s.Pools["b"])
+	want.TP = 3
+	require.Equal(t, want, s.Pools["a"])
+}
+
 // Mistakes of the program, not of the file, are told as such.
 func TestUnusableTypes(t *testing.T) {
 	type loop struct {

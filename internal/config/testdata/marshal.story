@@ -46,8 +46,8 @@ mix:
   "8b": {share: 1, model: "8"}
   "2:1": {share: 1e-9}
   Chat: {share: 1e21, model: v3.1}
-notes: ["a, b", "", "don't", "tab\there", "- x", "-1", "1_0", " x", "日本", "a  b", "400Gbps", "two\nlines"]
-arrivals: {grid: [[1], []], seeds: {b: 1, a: 2}, ratio: 0.1}
+notes: ["a, b", "", "don't", "tab\there", "- x", "-1", "1_0", " x", "日本", "a  b", "400Gbps", "two\nlines", "space \nat the end"]
+arrivals: {grid: [[1], []], seeds: {b: 1, a: 2}, ratio: 0.1, spread: 0.1}
 ----
 ok
 
@@ -69,7 +69,7 @@ topology:
 arrivals:
   rate: 20/s
   cv: 1
-  spread: 0.5
+  spread: 0.1
   seeds:
     a: 2
     b: 1
@@ -110,3 +110,4 @@ notes:
   - |-
     two
     lines
+  - "space \nat the end"

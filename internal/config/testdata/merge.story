@@ -92,6 +92,13 @@ validate
 ----
 top.yaml:1: topology.link_rate: must be below 1Tbps
 
+# What is missing is missing in the file that was named.
+
+set
+notes[0]=a
+----
+--set notes[0]=a: notes is not written in top.yaml, so it has no items to change; set the whole list
+
 # A section can be switched off, and on again with its defaults.
 
 over off.yaml

@@ -88,6 +88,31 @@ mix:
     share: 0.5
     model: ""
 
+# Of two readings of a dotted key the longest name is meant.
+
+parse dots.yaml
+mix:
+  v3: {"1": {share: 1}}
+  v3.1: {share: 1}
+----
+ok
+
+place
+mix.v3.1.share mix.v3.1 mix.v3
+----
+dots.yaml:3: mix.v3.1.share: here
+dots.yaml:3: mix.v3.1: here
+dots.yaml:2: mix.v3: here
+
+parse a.yaml
+topology: {spines: 3}
+pools: [{role: decode, tp: 16}, {}]
+name: "8"
+arrivals:
+  grid: [[1, 2], [3]]
+----
+ok
+
 # Mistakes of type are found by decode, with the assignment as the place.
 
 set
@@ -221,27 +246,27 @@ failures.links=2
 set
 name.x=8
 ----
---set name.x=8: name (--set name="8") is a single value and has no keys
+--set name.x=8: name (a.yaml:3) is a single value and has no keys
 
 set
 pools.tp=8
 ----
---set pools.tp=8: pools (a.yaml:3) is a list; name an item as pools[0]
+--set pools.tp=8: pools (a.yaml:2) is a list; name an item as pools[0]
 
 set
 pools[2].tp=8
 ----
---set pools[2].tp=8: pools (a.yaml:3) has 2 items and no [2]
+--set pools[2].tp=8: pools (a.yaml:2) has 2 items and no [2]
 
 set
 pools[99999999999999999999]=8
 ----
---set pools[99999999999999999999]=8: pools (a.yaml:3) has 2 items and no [99999999999999999999]
+--set pools[99999999999999999999]=8: pools (a.yaml:2) has 2 items and no [99999999999999999999]
 
 set
 topology[0]=8
 ----
---set topology[0]=8: topology (--set topology={spines: 3}) is a mapping and has no items
+--set topology[0]=8: topology (a.yaml:1) is a mapping and has no items
 
 set
 notes[0]=a
@@ -251,7 +276,7 @@ notes[0]=a
 set
 arrivals.grid[0][5]=8
 ----
---set arrivals.grid[0][5]=8: arrivals.grid[0] (--set arrivals.grid=[[1, 2], [3]]) has 2 items and no [5]
+--set arrivals.grid[0][5]=8: arrivals.grid[0] (a.yaml:5) has 2 items and no [5]
 
 set
 arrivals.grid[0][1]=8

@@ -63,6 +63,7 @@ pools:
   - tp: _
   - tp: .inf
   - tp: 2024-01-01
+  - tp: 1e30
 ----
 ok
 
@@ -91,6 +92,7 @@ ints.yaml:21: pools[19].tp: no value; write a whole number such as 1, or delete 
 ints.yaml:22: pools[20].tp: expected a whole number such as 1, found the text "_"
 ints.yaml:23: pools[21].tp: expected a whole number such as 1, found .inf
 ints.yaml:24: pools[22].tp: expected a whole number such as 1, found 2024-01-01
+ints.yaml:25: pools[23].tp: expected a whole number such as 1, found 1e30
 
 parse ints-ok.yaml
 pools: [{tp: +3}, {tp: -3}, {tp: 0}, {tp: -0}, {tp: 9223372036854775807}]
