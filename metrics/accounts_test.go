@@ -136,7 +136,7 @@ func TestWhoWaitsForWhom(t *testing.T) {
 		{"busy links", both(busy(20, 0, 20), load(30)), metrics.GPUWaitsBandwidth, 80. / 60, "leaf0>nic0 (nic_down), is busy 30.0 %"},
 		{"slow start-up", both(busy(20, 0, 20), load(3)), metrics.GPUWaitsLatency, 80. / 60, "start-up and latency, not load"},
 		{"idle fabric", both(busy(20, 0, 20), load(0)), metrics.GPUWaitsLatency, 80. / 60, "no link carries anything"},
-		{"unknown fabric", busy(20, 0, 20), metrics.GPUWaits, 80. / 60, "dispatch 10.0 %, combine 10.0 %"},
+		{"unknown fabric", busy(20, 0, 20), metrics.GPUWaits, 80. / 60, "dispatch 12.5 %, combine 12.5 %"},
 		{"starved of KV", both(busy(0, 50, 0), load(95)), metrics.GPUWaitsBandwidth, 2, "KV under way 50.0 %"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -59,6 +59,24 @@ func (p *PoolTime) FabricWait() int {
 	return wait
 }
 
+// Busy is the share of GPU time that is not idle for want of work, in
+// millionths.
+func (p *PoolTime) Busy() int {
+	if p.Share == [NumActivities]int{} {
+		return 0
+	}
+	return million - p.Share[ActivityIdle]
+}
+
+// ofBusy is a share of GPU time as a share of the time that is not idle, in
+// millionths: ramp-up, drain and light load do not dilute it.
+func (p *PoolTime) ofBusy(share int) int {
+	if p.Busy() == 0 {
+		return 0
+	}
+	return int(int64(share) * million / int64(p.Busy()))
+}
+
 // pools computes the GPU time split of every pool.
 func (x *analysis) pools() {
 	for _, u := range x.a.Pools {
@@ -76,7 +94,7 @@ func (x *analysis) pools() {
 			p.Seconds[a] = span.Seconds()
 			weights[a] = p.Seconds[a]
 		}
-		copy(p.Share[:], shares(weights, million))
+		copy(p.Share[:], Shares(weights, million))
 		x.r.Pools = append(x.r.Pools, p)
 		if x.a.End > 0 && !accounted(u, x.a.End) {
 			x.note("The GPU time of the %s pool does not sum to its GPUs times the run's length.", u.Pool)

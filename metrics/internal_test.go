@@ -59,7 +59,7 @@ func TestSharesSumExactly(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		weights := rapid.SliceOfN(rapid.Float64Range(0, 1e9), 1, 12).Draw(t, "weights")
 		parts := rapid.IntRange(1, million).Draw(t, "units")
-		got := shares(weights, parts)
+		got := Shares(weights, parts)
 		sum, total := 0, 0.0
 		for i, w := range weights {
 			sum += got[i]

@@ -47,7 +47,8 @@ type NetworkAnswer struct {
 	Sentences []string
 }
 
-// waitsFrom is the share of GPU time from which waiting counts, in millionths.
+// waitsFrom is the share, in millionths, of the time that GPUs have work from
+// which waiting counts.
 const waitsFrom = 50_000
 
 // network answers the question from the GPU time split, and asks the links
@@ -65,14 +66,14 @@ func (x *analysis) network() {
 		if p.Share == [NumActivities]int{} {
 			continue
 		}
-		exposed, wait := num(float64(p.Exposed())/million), num(float64(p.FabricWait())/million)
+		exposed, wait := num(part(p.Exposed())), num(part(p.ofBusy(p.FabricWait())))
 		switch p.Usage.Pool {
 		case poolPrefill:
 			x.r.Summary.ExposedCommPrefill, x.r.Summary.FabricWaitPrefill = exposed, wait
 		case poolDecode:
 			x.r.Summary.ExposedCommDecode, x.r.Summary.FabricWaitDecode = exposed, wait
 		}
-		if worst < 0 || p.FabricWait() > x.r.Pools[worst].FabricWait() {
+		if worst < 0 || p.ofBusy(p.FabricWait()) > x.r.Pools[worst].ofBusy(x.r.Pools[worst].FabricWait()) {
 			worst = i
 		}
 	}
@@ -105,19 +106,20 @@ func (x *analysis) waiting(a *NetworkAnswer, p *PoolTime) {
 		a.Sentences = append(a.Sentences,
 			"The network waits for the GPUs: no GPU ever waits for the fabric, so a faster one would not add a token.")
 		return
-	case p.FabricWait() < waitsFrom:
+	case p.ofBusy(p.FabricWait()) < waitsFrom:
 		a.Waiter = NetworkWaits
-		head = fmt.Sprintf("The network waits for the GPUs: %s GPUs wait for the fabric %s of the time", p.Usage.Pool, breakdown(p))
+		head = fmt.Sprintf("The network waits for the GPUs: %s GPUs wait for the fabric %s of the time that they have work",
+			p.Usage.Pool, breakdown(p))
 	case !known:
 		a.Waiter = GPUWaits
-		head = fmt.Sprintf("The GPUs wait for the network: %s GPUs do so %s of the time", p.Usage.Pool, breakdown(p))
+		head = fmt.Sprintf("The GPUs wait for the network: %s GPUs do so %s of the time that they have work", p.Usage.Pool, breakdown(p))
 	case busiest.Utilisation >= share/2:
 		a.Waiter = GPUWaitsBandwidth
-		head = fmt.Sprintf("The GPUs wait for the network: %s GPUs do so %s of the time, and the busiest link, %s (%v), is busy %s",
-			p.Usage.Pool, breakdown(p), busiest.Name, busiest.Tier, percent(int(busiest.Utilisation*million)))
+		head = fmt.Sprintf("The GPUs wait for the network: %s GPUs do so %s of the time that they have work, and the busiest link, %s (%v), is busy %s%s",
+			p.Usage.Pool, breakdown(p), busiest.Name, busiest.Tier, percent(int(busiest.Utilisation*million)), x.uneven(busiest))
 	default:
 		a.Waiter = GPUWaitsLatency
-		head = fmt.Sprintf("The GPUs wait for communication, but not for bandwidth: %s GPUs wait %s of the time while %s",
+		head = fmt.Sprintf("The GPUs wait for communication, but not for bandwidth: %s GPUs wait %s of the time that they have work while %s",
 			p.Usage.Pool, breakdown(p), idleClause(busiest))
 	}
 	a.Sentences = append(a.Sentences, head+x.cost(a)+".")
@@ -134,6 +136,19 @@ func (x *analysis) busiestLink() (LinkUse, bool) {
 	return top, len(x.r.Links.All) > 0
 }
 
+// unevenFrom is how many times the mean of its tier the busiest link must carry
+// for the unevenness to be worth a word.
+const unevenFrom = 1.5
+
+// uneven says that the links of the busiest one's tier share the load badly.
+func (x *analysis) uneven(l LinkUse) string {
+	t := x.r.Links.Tier(l.Tier)
+	if t == nil || t.MMR == nil || *t.MMR < unevenFrom {
+		return ""
+	}
+	return fmt.Sprintf(" where its tier averages %s: path choice leaves capacity unused", percent(int(t.Mean*million)))
+}
+
 func idleClause(l LinkUse) string {
 	if l.Wire == 0 {
 		return "no link carries anything"
@@ -142,6 +157,10 @@ func idleClause(l LinkUse) string {
 		percent(int(l.Utilisation*million)))
 }
 
+// negligible is the share, in millionths, below which a part is not worth
+// naming: it would print as 0.0 %.
+const negligible = 500
+
 // breakdown is the fabric wait with its parts: "18.2 % (dispatch 10.1 %, ...)".
 func breakdown(p *PoolTime) string {
 	var parts []string
@@ -149,11 +168,15 @@ func breakdown(p *PoolTime) string {
 		a    Activity
 		name string
 	}{{ActivityDispatch, "dispatch"}, {ActivityCombine, "combine"}, {ActivityWaitingKV, "KV under way"}} {
-		if p.Share[k.a] > 0 && (k.a != ActivityWaitingKV || p.Usage.Pool != poolPrefill) {
-			parts = append(parts, k.name+" "+percent(p.Share[k.a]))
+		if p.Share[k.a] >= negligible && (k.a != ActivityWaitingKV || p.Usage.Pool != poolPrefill) {
+			parts = append(parts, k.name+" "+percent(p.ofBusy(p.Share[k.a])))
 		}
 	}
-	return percent(p.FabricWait()) + " (" + strings.Join(parts, ", ") + ")"
+	total := percent(p.ofBusy(p.FabricWait()))
+	if len(parts) == 0 {
+		return total
+	}
+	return total + " (" + strings.Join(parts, ", ") + ")"
 }
 
 // bound is TGS if no GPU waited for the fabric. A pool that works for share w of
@@ -167,7 +190,7 @@ func (x *analysis) bound() *float64 {
 	factor := 1.0
 	for i := range x.r.Pools {
 		p := &x.r.Pools[i]
-		busy := million - p.Share[ActivityIdle]
+		busy := p.Busy()
 		if work := busy - p.FabricWait(); work > 0 {
 			factor = max(factor, float64(busy)/float64(work))
 		}
@@ -190,11 +213,19 @@ func (x *analysis) cost(a *NetworkAnswer) string {
 		short(*a.TGSBound), short(*tgs), gain)
 }
 
+// worthSplitting is the share, in millionths, from which the KV transfer's part
+// of TTFT is split.
+const worthSplitting = 10_000
+
 // kvSentence states the KV transfer's part of TTFT.
 func (x *analysis) kvSentence() string {
 	s := &x.r.TTFTMean
 	if s.TTFT == 0 || len(x.r.Transfers) == 0 && s.Transfer() == 0 {
 		return ""
+	}
+	if s.Transfer() < worthSplitting && x.r.TTFTTail.Transfer() < worthSplitting {
+		return fmt.Sprintf("KV transfer takes %s of the mean TTFT and %s of the slowest 1 %%.",
+			percent(s.Transfer()), percent(x.r.TTFTTail.Transfer()))
 	}
 	return fmt.Sprintf("KV transfer takes %s of the mean TTFT (posting %s, wire %s, contention %s) and %s of the slowest 1 %%.",
 		percent(s.Transfer()), percent(s.Share[serving.PieceTransferPost]), percent(s.Share[serving.PieceTransferWire]),

@@ -146,7 +146,7 @@ func (x *analysis) saturation() {
 	s.Noise = math.Sqrt(float64(s.Requests) * max(1, variation(gaps)))
 	x.judge(s)
 	if rejected > 0 && s.Load != Inconclusive {
-		s.Evidence += fmt.Sprintf(" The %d rejected requests are not counted.", rejected)
+		s.Evidence += fmt.Sprintf(" Rejected requests (%d) are not counted.", rejected)
 	}
 	x.r.Summary.Saturation = s.String()
 	x.r.Summary.SaturationEvidence = s.Evidence

@@ -23,11 +23,11 @@ func md1(n int, load float64, seed uint64) metricstest.Story {
 	}
 }
 
-// judgeAll measures stories with seeds 1 to 20 and counts the verdicts.
+// judgeAll measures stories with seeds 1 to 10 and counts the verdicts.
 func judgeAll(t *testing.T, story func(seed uint64) metricstest.Story) map[string]int {
 	t.Helper()
 	verdicts := map[string]int{}
-	for seed := range uint64(20) {
+	for seed := range uint64(10) {
 		r := measure(t, story(seed+1), metrics.DefaultConfig(), nil)
 		verdicts[r.Saturation.String()]++
 		t.Logf("%v: %s", r.Saturation.String(), r.Saturation.Evidence)
@@ -40,26 +40,26 @@ func TestMD1(t *testing.T) {
 		n    int
 		load float64
 		want string
-		// least is how many of 20 runs must get the verdict; the rest may be
+		// least is how many of 10 runs must get the verdict; the rest may be
 		// inconclusive and nothing else.
 		least int
 	}{
-		{1000, 0.5, "underloaded", 20},
-		{1000, 0.8, "keeping up", 20},
-		{1000, 0.9, "keeping up", 20},
-		{1000, 1.2, "saturated (prefill queue)", 18},
-		{2000, 1.2, "saturated (prefill queue)", 20},
-		{200, 2, "saturated (prefill queue)", 20},
-		{10_000, 1.05, "saturated (prefill queue)", 18},
-		{20, 0.9, "inconclusive", 20},
-		{20, 1.2, "inconclusive", 20},
-		{20, 5, "inconclusive", 20},
+		{1000, 0.5, "underloaded", 10},
+		{1000, 0.8, "keeping up", 10},
+		{1000, 0.9, "keeping up", 10},
+		{1000, 1.2, "saturated (prefill queue)", 8},
+		{2000, 1.2, "saturated (prefill queue)", 10},
+		{200, 2, "saturated (prefill queue)", 10},
+		{10_000, 1.05, "saturated (prefill queue)", 8},
+		{20, 0.9, "inconclusive", 10},
+		{20, 1.2, "inconclusive", 10},
+		{20, 5, "inconclusive", 10},
 	} {
 		t.Run(fmt.Sprintf("%d requests at %v", c.n, c.load), func(t *testing.T) {
 			got := judgeAll(t, func(seed uint64) metricstest.Story { return md1(c.n, c.load, seed) })
 			require.GreaterOrEqual(t, got[c.want], c.least, "%v", got)
 			if c.want != "inconclusive" {
-				require.Equal(t, 20, got[c.want]+got["inconclusive"], "%v", got)
+				require.Equal(t, 10, got[c.want]+got["inconclusive"], "%v", got)
 			}
 		})
 	}
@@ -93,7 +93,7 @@ func TestBottlenecks(t *testing.T) {
 			spoil(&s)
 			return s
 		})
-		require.Equal(t, map[string]int{want: 20}, got)
+		require.Equal(t, map[string]int{want: 10}, got)
 	}
 }
 

@@ -172,10 +172,10 @@ func (s spanSum) in() float64 { return float64(s.seconds) + s.rest.Seconds() }
 // million is the number of parts in which shares are counted.
 const million = 1_000_000
 
-// shares splits units whole parts in proportion to weights, by largest
+// Shares splits units whole parts in proportion to weights, by largest
 // remainder, so that they sum to units exactly; equal remainders go to the
 // first. All are 0 when the weights are.
-func shares(weights []float64, units int) []int {
+func Shares(weights []float64, units int) []int {
 	out := make([]int, len(weights))
 	var sum float64
 	for _, w := range weights {

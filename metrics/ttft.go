@@ -63,6 +63,6 @@ func split(requests []*Request) Split {
 		weights[p] = sums[p].in()
 		s.Mean[p] = weights[p] * 1e3 / n
 	}
-	copy(s.Share[:], shares(weights, million))
+	copy(s.Share[:], Shares(weights, million))
 	return s
 }

@@ -1,0 +1,460 @@
+// Package report renders measured runs: tables for people, and run folders of
+// JSON and CSV for everything else. It measures nothing itself; see package
+// metrics for the definitions.
+package report
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/jedib0t/go-pretty/v6/text"
+	"golang.org/x/term"
+
+	"github.com/tgssim/tgssim/fabric"
+	"github.com/tgssim/tgssim/internal/units"
+	"github.com/tgssim/tgssim/metrics"
+	"github.com/tgssim/tgssim/serving"
+)
+
+// Options say how a table is rendered.
+type Options struct {
+	// Width is the number of columns; lines never exceed it. 0 means 100.
+	Width int
+	// Color marks headings and verdicts with ANSI colours.
+	Color bool
+}
+
+// minWidth is the width below which tables would only be cut off.
+const (
+	defaultWidth = 100
+	minWidth     = 60
+)
+
+// OptionsFor are the options for a file: coloured and as wide as the terminal,
+// up to 100 columns, when it is a terminal; plain otherwise, or when NO_COLOR is
+// set (no-color.org).
+func OptionsFor(f *os.File) Options {
+	o := Options{Width: defaultWidth}
+	fd := int(f.Fd())
+	if !term.IsTerminal(fd) {
+		return o
+	}
+	o.Color = os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
+	if w, _, err := term.GetSize(fd); err == nil && w > 0 {
+		o.Width = max(minWidth, min(w, defaultWidth))
+	}
+	return o
+}
+
+// Table renders a run for a capacity planner: the load, TGS by each
+// denominator, latencies, where TTFT and GPU time went, the links, and the
+// verdicts.
+func Table(w io.Writer, r *Run, o Options) error {
+	if o.Width == 0 {
+		o.Width = defaultWidth
+	}
+	p := printer{o: o, r: r.Result, s: &r.Result.Summary}
+	p.heading(r)
+	p.load()
+	p.throughput()
+	p.latency()
+	p.split()
+	p.gpuTime()
+	p.links()
+	p.verdict()
+	_, err := io.WriteString(w, p.out.String())
+	return err
+}
+
+type printer struct {
+	out strings.Builder
+	o   Options
+	r   *metrics.Result
+	s   *metrics.Summary
+}
+
+// section renders one table: title in the first header cell, the columns of
+// left kept to the left.
+func (p *printer) section(header table.Row, rows []table.Row, left ...int) {
+	t := table.NewWriter()
+	style := table.StyleDefault
+	style.Options = table.Options{SeparateHeader: true}
+	style.Box = table.BoxStyle{MiddleHorizontal: "-", PaddingRight: "  ", UnfinishedRow: "~"}
+	style.Format = table.FormatOptions{}
+	style.Size.WidthMax = p.o.Width
+	t.SetStyle(style)
+	t.SuppressTrailingSpaces()
+	configs := make([]table.ColumnConfig, len(header))
+	for i := range configs {
+		configs[i] = table.ColumnConfig{Number: i + 1, Align: text.AlignRight, AlignHeader: text.AlignRight}
+	}
+	for _, i := range append(left, 0) {
+		configs[i].Align, configs[i].AlignHeader = text.AlignLeft, text.AlignLeft
+	}
+	t.SetColumnConfigs(configs)
+	header[0] = p.bold(fmt.Sprint(header[0]))
+	t.AppendHeader(header)
+	t.AppendRows(rows)
+	p.out.WriteString(t.Render())
+	p.out.WriteString("\n\n")
+}
+
+func (p *printer) heading(r *Run) {
+	line := r.Name
+	if line == "" {
+		line = "run"
+	}
+	line += fmt.Sprintf(": %d GPUs", p.s.GPUs)
+	if p.s.PrefillGPUs > 0 || p.s.DecodeGPUs > 0 {
+		line += fmt.Sprintf(" (%d prefill, %d decode)", p.s.PrefillGPUs, p.s.DecodeGPUs)
+	}
+	line += fmt.Sprintf(", seed %d, fingerprint %016x", r.Seed, r.Fingerprint)
+	p.out.WriteString(p.bold(wrap(line, p.o.Width)) + "\n\n")
+}
+
+// load is what was asked for and what was served.
+func (p *printer) load() {
+	s := p.s
+	span := func(w metrics.Window) string {
+		if w.Length() == 0 {
+			return "-"
+		}
+		return fmt.Sprintf("%.1f-%.1f", w.From.Seconds(), w.To.Seconds())
+	}
+	prompt, output := steadyTokens(s.TGSPrefillSteady, s.PrefillGPUs), steadyTokens(s.TGSSteady, s.GPUs)
+	whole := p.r.Whole.Length().Seconds()
+	var wholePrompt *float64
+	if whole > 0 {
+		v := float64(s.TotalInputTokens) / whole
+		wholePrompt = &v
+	}
+	p.section(table.Row{"LOAD", "window (s)", "req/s", "prompt tokens/s", "output tokens/s"}, []table.Row{
+		{"offered while requests arrive", span(p.r.Arrivals), figure(s.OfferedRate), figure(s.OfferedPromptTokens), figure(s.OfferedOutputTokens)},
+		{"served, steady", span(p.r.Steady), figure(s.ServedRate), figure(prompt), figure(output)},
+		{"served, whole run", span(p.r.Whole), figure(s.RequestThroughput), figure(wholePrompt), figure(s.OutputThroughput)},
+	})
+	line := fmt.Sprintf("%d requests: %d finished, %d rejected, %d unfinished; at most %d at once",
+		s.RequestsArrived, s.Completed, s.RequestsRejected, s.RequestsUnfinished, s.PeakRequestsInSystem)
+	if s.RequestGoodput != nil && s.SLOAttainment != nil {
+		line += fmt.Sprintf("; goodput %s req/s (%.1f %% within the SLO)", figure(s.RequestGoodput), *s.SLOAttainment*100)
+	}
+	p.paragraph(line)
+}
+
+// steadyTokens turns tokens per second per GPU back into tokens per second.
+func steadyTokens(tgs *float64, gpus int) *float64 {
+	if tgs == nil {
+		return nil
+	}
+	v := *tgs * float64(gpus)
+	return &v
+}
+
+// throughput is TGS, always with its denominator.
+func (p *printer) throughput() {
+	s := p.s
+	p.section(table.Row{"TGS", "tokens/s per GPU: counted", "over", "GPUs", "steady", "whole run"}, []table.Row{
+		{"tgs", "output tokens", "the whole cluster", s.GPUs, figure(s.TGSSteady), figure(s.TGS)},
+		{"tgs_decode", "output tokens", "decode GPUs", s.DecodeGPUs, figure(s.TGSDecodeSteady), figure(s.TGSDecode)},
+		{"  batch / TPOT", "check on tgs_decode", "decode GPUs", s.DecodeGPUs, "", figure(s.BatchOverTPOT)},
+		{"tgs_prefill", "prompt tokens", "prefill GPUs", s.PrefillGPUs, figure(s.TGSPrefillSteady), figure(s.TGSPrefill)},
+		{"tgs_offered", "output tokens asked for", "the whole cluster", s.GPUs, figure(s.TGSOffered), ""},
+	}, 1, 2)
+	if s.SecondsPerToken != nil {
+		p.paragraph(fmt.Sprintf("seconds_per_token %s (the other use of the word TGS: what one user waits for one more token)",
+			figure(s.SecondsPerToken)))
+	}
+}
+
+func (p *printer) latency() {
+	header := table.Row{"LATENCY (ms)", "mean", "p50", "p90", "p99", "max", "samples"}
+	limits := map[string]string{}
+	for _, l := range p.r.Limits {
+		met := "met"
+		if !l.Met {
+			met = "missed"
+		}
+		limits[l.Name] = fmt.Sprintf("p%s %s <= %s: %s", strconv.FormatFloat(p.r.Config.SLO.Percentile, 'g', -1, 64),
+			digits(l.ValueMS), digits(l.LimitMS), met)
+	}
+	if len(limits) > 0 {
+		header = append(header, "SLO")
+	}
+	var rows []table.Row
+	for _, m := range []struct {
+		name string
+		st   metrics.Stats
+	}{
+		{"TTFT", p.r.TTFT},
+		{"  prefill only", p.r.TTFTPrefill},
+		{"ITL", p.r.ITL},
+		{"TPOT", p.r.TPOT},
+		{"E2E", p.r.E2E},
+		{"KV transfer", p.r.KVTransfer},
+	} {
+		row := table.Row{m.name, "-", "-", "-", "-", "-", m.st.Count}
+		if m.st.Count > 0 {
+			for i, v := range []float64{m.st.Mean, m.st.P50, m.st.P90, m.st.P99, m.st.Max} {
+				row[i+1] = digits(v)
+			}
+		}
+		if len(limits) > 0 {
+			row = append(row, limits[m.name])
+		}
+		rows = append(rows, row)
+	}
+	p.section(header, rows, leftOf(header, "SLO")...)
+}
+
+func leftOf(header table.Row, name string) []int {
+	for i, h := range header {
+		if h == name {
+			return []int{i}
+		}
+	}
+	return nil
+}
+
+// split is where TTFT went, on average and for the slowest.
+func (p *printer) split() {
+	all, slow := &p.r.TTFTMean, &p.r.TTFTTail
+	if all.TTFT == 0 {
+		return
+	}
+	allTenths, slowTenths := tenths(all.Share[:]), tenths(slow.Share[:])
+	var rows []table.Row
+	for i := serving.Piece(0); i < serving.NumPieces; i++ {
+		if all.Share[i] == 0 && slow.Share[i] == 0 {
+			continue
+		}
+		rows = append(rows, table.Row{
+			strings.ReplaceAll(i.String(), "_", " "),
+			digits(all.Mean[i]), tenth(allTenths[i]), digits(slow.Mean[i]), tenth(slowTenths[i]),
+		})
+	}
+	rows = append(rows, table.Row{"TTFT", digits(all.TTFT), tenth(sum(allTenths)), digits(slow.TTFT), tenth(sum(slowTenths))})
+	p.section(table.Row{"TTFT SPLIT", "mean (ms)", "%", fmt.Sprintf("slowest %d (ms)", slow.Requests), "%"}, rows)
+}
+
+// gpuTime is what the GPUs did.
+func (p *printer) gpuTime() {
+	if len(p.r.Pools) == 0 {
+		return
+	}
+	header := table.Row{"GPU TIME (%)"}
+	for a := metrics.Activity(0); a < metrics.NumActivities; a++ {
+		header = append(header, strings.ReplaceAll(strings.ReplaceAll(a.String(), "_", " "), "waiting kv", "await KV"))
+	}
+	header = append(header, "peak KV")
+	var rows []table.Row
+	for i := range p.r.Pools {
+		pool := &p.r.Pools[i]
+		row := table.Row{fmt.Sprintf("%s (%d)", pool.Usage.Pool, pool.Usage.GPUs)}
+		for _, t := range tenths(pool.Share[:]) {
+			row = append(row, tenth(t))
+		}
+		peak := "-"
+		if u := pool.Usage; u.KVBlocks > 0 {
+			peak = fmt.Sprintf("%.1f", float64(u.PeakKVBlocks)/float64(u.KVBlocks)*100)
+		}
+		rows = append(rows, append(row, peak))
+	}
+	p.section(header, rows)
+}
+
+// links is the load of the wiring, by tier and at its hottest.
+func (p *printer) links() {
+	l := &p.r.Links
+	if len(l.Tiers) == 0 {
+		return
+	}
+	var rows []table.Row
+	for i := range l.Tiers {
+		t := &l.Tiers[i]
+		rows = append(rows, table.Row{t.Tier, t.Links, percent(t.Mean), percent(t.Max), figure(t.JFI), figure(t.MMR), snip(t.Busiest, 30)})
+	}
+	p.section(table.Row{"LINK USE", "links", "mean %", "max %", "JFI", "max/mean", "busiest"}, rows, 6)
+	if len(l.Hottest) == 0 {
+		return
+	}
+	rows = nil
+	for i := range l.Hottest {
+		u := &l.Hottest[i]
+		rows = append(rows, table.Row{
+			snip(u.Name, 30), u.Tier, u.Rate, percent(u.Utilisation),
+			gigabytes(u.Payload[fabric.ClassKV]), gigabytes(u.Payload[fabric.ClassEP]), gigabytes(u.Wire),
+		})
+	}
+	p.section(table.Row{"HOTTEST LINKS", "tier", "rate", "busy %", "KV (GB)", "EP (GB)", "wire (GB)"}, rows, 1)
+}
+
+// verdict is the answers, one point each.
+func (p *printer) verdict() {
+	p.out.WriteString(p.bold("VERDICT") + "\n-------\n")
+	v := &p.r.Saturation
+	word := strings.ToUpper(v.String()[:1]) + v.String()[1:]
+	p.point(word, loadColor(v.Load), v.Evidence)
+	for _, s := range p.r.Network.Sentences {
+		p.point("", 0, s)
+	}
+	switch m := p.s.SLOMet; {
+	case m == nil:
+	case *m:
+		p.point("SLO met", text.FgGreen, sloWhy(p.r))
+	default:
+		p.point("SLO missed", text.FgRed, sloWhy(p.r))
+	}
+	for _, n := range p.r.Notes {
+		p.point("", 0, "Note: "+n)
+	}
+}
+
+// sloWhy names the limits that are missed, or what was demanded.
+func sloWhy(r *metrics.Result) string {
+	var missed, all []string
+	for _, l := range r.Limits {
+		t := fmt.Sprintf("%s %s of at most %s ms", l.Name, digits(l.ValueMS), digits(l.LimitMS))
+		all = append(all, t)
+		if !l.Met {
+			missed = append(missed, t)
+		}
+	}
+	at := " at p" + strconv.FormatFloat(r.Config.SLO.Percentile, 'g', -1, 64) + "."
+	switch {
+	case r.Summary.SLOMet != nil && *r.Summary.SLOMet:
+		return strings.Join(all, ", ") + at
+	case len(missed) > 0:
+		return strings.Join(missed, ", ") + at
+	}
+	return fmt.Sprintf("%d of %d requests did not finish.", r.Summary.Failed, r.Summary.RequestsArrived)
+}
+
+func loadColor(l metrics.Load) text.Color {
+	switch l {
+	case metrics.Saturated:
+		return text.FgRed
+	case metrics.Inconclusive:
+		return text.FgYellow
+	}
+	return text.FgGreen
+}
+
+// point is one verdict, in its colour, and why.
+func (p *printer) point(word string, c text.Color, why string) {
+	const indent = "  "
+	if word != "" {
+		why = word + ". " + why
+	}
+	plain := wrap(why, p.o.Width-len(indent))
+	if p.o.Color && word != "" && strings.HasPrefix(plain, word) {
+		plain = text.Colors{text.Bold, c}.Sprint(word) + plain[len(word):]
+	}
+	p.out.WriteString("* " + strings.ReplaceAll(plain, "\n", "\n"+indent) + "\n")
+}
+
+func (p *printer) paragraph(s string) { p.out.WriteString(wrap(s, p.o.Width) + "\n\n") }
+
+func (p *printer) bold(s string) string {
+	if p.o.Color {
+		return text.Bold.Sprint(s)
+	}
+	return s
+}
+
+// wrap breaks lines between words, but not before a percent sign; words that are
+// longer than a line stay whole.
+func wrap(s string, width int) string {
+	const glue = "\x00"
+	var out strings.Builder
+	at := 0
+	for i, word := range strings.Fields(strings.ReplaceAll(s, " %", glue+"%")) {
+		n := text.StringWidth(word) + strings.Count(word, glue)
+		switch {
+		case i == 0:
+		case at+1+n > width:
+			out.WriteByte('\n')
+			at = 0
+		default:
+			out.WriteByte(' ')
+			at++
+		}
+		out.WriteString(strings.ReplaceAll(word, glue, " "))
+		at += n
+	}
+	return out.String()
+}
+
+// Numbers.
+
+// figure is digits of a value that may be undefined.
+func figure(v *float64) string {
+	if v == nil {
+		return "-"
+	}
+	return digits(*v)
+}
+
+// digits prints four significant digits, more before the point if there are
+// more, with commas from 10,000; three below 1.
+func digits(v float64) string {
+	a := math.Abs(v)
+	switch {
+	case a == 0:
+		return "0"
+	case a >= 9999.5:
+		return commas(strconv.FormatFloat(v, 'f', 0, 64))
+	case a >= 999.95:
+		return strconv.FormatFloat(v, 'f', 0, 64)
+	case a >= 99.995:
+		return strconv.FormatFloat(v, 'f', 1, 64)
+	case a >= 9.9995:
+		return strconv.FormatFloat(v, 'f', 2, 64)
+	case a >= 0.99995:
+		return strconv.FormatFloat(v, 'f', 3, 64)
+	}
+	return strconv.FormatFloat(v, 'g', 3, 64)
+}
+
+func commas(s string) string {
+	sign := ""
+	if strings.HasPrefix(s, "-") {
+		sign, s = "-", s[1:]
+	}
+	for i := len(s) - 3; i > 0; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return sign + s
+}
+
+// tenths cuts 100.0 % in proportion to shares, in tenths of a percent, so that
+// the printed parts sum to 100.0 exactly.
+func tenths(shares []int) []int {
+	weights := make([]float64, len(shares))
+	for i, s := range shares {
+		weights[i] = float64(s)
+	}
+	return metrics.Shares(weights, 1000)
+}
+
+func tenth(t int) string { return fmt.Sprintf("%d.%d", t/10, t%10) }
+
+func sum(v []int) int {
+	n := 0
+	for _, x := range v {
+		n += x
+	}
+	return n
+}
+
+// percent prints a fraction as a percentage without its sign.
+func percent(v float64) string { return strconv.FormatFloat(v*100, 'f', 1, 64) }
+
+func gigabytes(n units.Bytes) string { return digits(float64(n) / 1e9) }
+
+// snip shortens a name that is too long for its column.
+func snip(s string, n int) string { return text.Snip(s, n, "~") }
