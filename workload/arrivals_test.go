@@ -56,7 +56,7 @@ func TestGammaGapsHaveTheAskedVariation(t *testing.T) {
 }
 
 // Over long windows the index of dispersion of a renewal process tends to cv**2
-// (Cox, Renewal Theory, 1962, section 4.2).
+// (Cox, Renewal Theory, 1962).
 func TestGammaDispersion(t *testing.T) {
 	at := arrivals(ArrivalConfig{Process: ProcessGamma, Rate: 100, CV: 2}, 400_000)
 	mean, variance := stat.MeanVariance(windows(at, 5*sim.Second), nil)

@@ -3,8 +3,8 @@ package workload
 import (
 	"bytes"
 	"fmt"
-	"os"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -45,29 +45,41 @@ func BenchmarkNext(b *testing.B) {
 	}
 }
 
-// BenchmarkReadTrace parses a file of a few megabytes, made of copies of the
-// sample's rows.
+// BenchmarkReadTrace parses 50,000 rows of each shape.
 func BenchmarkReadTrace(b *testing.B) {
-	for _, c := range samples {
-		data, err := os.ReadFile(sample(c.file))
-		require.NoError(b, err)
-		data = append(bytes.TrimSuffix(data, []byte("\n")), '\n')
-		var head []byte
-		if formatNamed(c.format).columns != nil {
-			end := bytes.IndexByte(data, '\n') + 1
-			head, data = data[:end], data[end:]
-		}
-		data = append(head[:len(head):len(head)], bytes.Repeat(data, 4<<20/len(data))...)
-		b.Run(fmt.Sprintf("%s, %s", c.format, c.file), func(b *testing.B) {
-			b.ReportAllocs()
-			b.SetBytes(int64(len(data)))
-			rows := 0
-			for range b.N {
-				trace, err := ReadTrace(bytes.NewReader(data), "f", DefaultTraceConfig(""))
-				require.NoError(b, err)
-				rows += trace.summary.Rows
+	const n = 50_000
+	start := time.Date(2024, 5, 10, 0, 0, 0, 0, time.UTC)
+	for _, c := range []struct {
+		name, head string
+		row        func(w *bytes.Buffer, i int)
+	}{
+		{"azure", azureHead, func(w *bytes.Buffer, i int) {
+			at := start.Add(time.Duration(i) * 123_456_700)
+			fmt.Fprintf(w, "%s+00:00,%d,%d\n", at.Format("2006-01-02 15:04:05.9999999"), 100+i%7000, 1+i%900)
+		}},
+		{"burstgpt", "Timestamp,Session ID,Elapsed time,Model,Request tokens,Response tokens,Total tokens,Log Type\n", func(w *bytes.Buffer, i int) {
+			fmt.Fprintf(w, "%d.0,1722ac82-0a46-4bf0-aa08-89794e7a2b3f,43,GPT-4,%d,%d,0,Conversation log\n", i, 100+i%7000, 1+i%900)
+		}},
+		{"mooncake, 20 blocks", "", func(w *bytes.Buffer, i int) {
+			fmt.Fprintf(w, `{"timestamp": %d, "input_length": 10240, "output_length": %d, "hash_ids": [0`, i*300, 1+i%900)
+			for j := 1; j < 20; j++ {
+				fmt.Fprintf(w, ", %d", i*19+j)
 			}
-			b.ReportMetric(float64(rows)/b.Elapsed().Seconds(), "rows/s")
+			w.WriteString("]}\n")
+		}},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			data := bytes.NewBufferString(c.head)
+			for i := range n {
+				c.row(data, i)
+			}
+			b.ReportAllocs()
+			b.SetBytes(int64(data.Len()))
+			for b.Loop() {
+				_, err := ReadTrace(bytes.NewReader(data.Bytes()), "f", DefaultTraceConfig(""))
+				require.NoError(b, err)
+			}
+			b.ReportMetric(float64(b.N)*n/b.Elapsed().Seconds(), "rows/s")
 		})
 	}
 }

@@ -55,7 +55,7 @@ const (
 	ProcessPoisson = "poisson"
 	// ProcessGamma has independent gamma-distributed gaps of the given
 	// coefficient of variation: 1 is Poisson, more is burstier. BurstGPT (Wang
-	// et al., KDD 2025, section 4) fits real arrivals so.
+	// et al., KDD 2025) describes real arrivals so.
 	ProcessGamma = "gamma"
 	// ProcessUniform is evenly spaced: request k arrives at k / rate.
 	ProcessUniform = "uniform"

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tgssim/tgssim/internal/config"
+	"github.com/tgssim/tgssim/sim"
 )
 
 var place = regexp.MustCompile(`^f:([0-9]+)$`)
@@ -52,8 +53,7 @@ func checkTrace(t *testing.T, data []byte, cfg TraceConfig) {
 	requireSlowRows(t, data, trace)
 }
 
-// requireSlowRows compares before times are rounded to the clock, which the
-// plain reader leaves exact: to a nanosecond.
+// requireSlowRows compares the rows with what the plain reader reads.
 func requireSlowRows(t *testing.T, data []byte, trace *Trace) {
 	rows, err := slowRead(data, trace.summary.Format)
 	require.NoError(t, err)
@@ -64,7 +64,20 @@ func requireSlowRows(t *testing.T, data []byte, trace *Trace) {
 		require.Len(t, trace.rows, len(requests))
 		return
 	}
+	earliest := rows[0].at
+	for _, r := range rows {
+		if r.prompt > 0 && r.output > 0 {
+			earliest = r.at
+			break
+		}
+	}
 	for i, r := range trace.rows {
+		if exact := requests[i].Arrival; exact < sim.Never {
+			// A nanosecond for rounding both ends, and what float64 loses of a
+			// number with an exponent.
+			first, _ := earliest.Float64()
+			require.InDelta(t, float64(exact)/1e3, float64(r.at-trace.rows[0].at), 1.1+(first+exact.Seconds())*1e9*0x1p-52)
+		}
 		require.Equal(t, requests[i].PromptTokens, int(r.prompt))
 		require.Equal(t, requests[i].OutputTokens, int(r.output))
 		require.Equal(t, len(requests[i].Blocks), int(r.blocks))

@@ -13,6 +13,8 @@ type Request struct {
 	// PromptTokens and OutputTokens are at least 1.
 	PromptTokens, OutputTokens int
 	// Blocks are the hashes of the prompt's prefix blocks, as in Mooncake's
-	// traces; nil when the source has none.
+	// traces: two prompts with equal hashes are equal up to the end of that
+	// block. Stats.BlockTokens is the length of a block; the last may be partly
+	// filled. Nil when the source has none. Not to be changed.
 	Blocks []uint64
 }

@@ -45,9 +45,11 @@ func slowRead(data []byte, form string) ([]slowRow, error) {
 			return nil, err
 		}
 		if at == nil {
-			at = map[string]int{}
+			at = map[string]int{"": len(record)}
 			for i, name := range record {
-				at[strings.TrimSpace(name)] = i
+				if name = strings.TrimSpace(name); name != "" {
+					at[name] = i
+				}
 			}
 			continue
 		}
@@ -61,7 +63,7 @@ func slowRead(data []byte, form string) ([]slowRow, error) {
 }
 
 func slowCSV(record []string, at map[string]int, form string) (r slowRow, err error) {
-	if len(record) != len(at) {
+	if len(record) != at[""] {
 		return r, fmt.Errorf("%d fields", len(record))
 	}
 	columns := map[string][3]string{
@@ -93,6 +95,13 @@ func slowCSV(record []string, at map[string]int, form string) (r slowRow, err er
 }
 
 func slowDecimal(text string) (*big.Rat, error) {
+	if i := strings.IndexAny(text, "eE"); i >= 0 { // a big.Rat of 1e-999999999 would fill the memory
+		v, err := strconv.ParseFloat(text, 64)
+		if err != nil {
+			return nil, err
+		}
+		return new(big.Rat).SetFloat64(v), nil
+	}
 	v, ok := new(big.Rat).SetString(text)
 	if !ok || v.Sign() < 0 {
 		return nil, fmt.Errorf("number %q", text)
@@ -137,14 +146,14 @@ func slowReplay(rows []slowRow, speedup float64) []Request {
 		requests[i] = Request{
 			ID: i, Arrival: nearest(t),
 			PromptTokens: r.prompt, OutputTokens: r.output,
-			Blocks: cmpNil(r.blocks),
+			Blocks: orNil(r.blocks),
 		}
 	}
 	return requests
 }
 
-// cmpNil makes an empty list nil.
-func cmpNil(b []uint64) []uint64 {
+// orNil makes an empty list nil.
+func orNil(b []uint64) []uint64 {
 	if len(b) == 0 {
 		return nil
 	}

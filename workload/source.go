@@ -1,6 +1,9 @@
 package workload
 
 import (
+	"fmt"
+
+	"github.com/tgssim/tgssim/internal/invariants"
 	"github.com/tgssim/tgssim/internal/units"
 	"github.com/tgssim/tgssim/sim"
 )
@@ -81,8 +84,10 @@ func Load(cfg Config) (*Generator, error) {
 			return nil, err
 		}
 		g.trace = trace
-		g.played, err = trace.bound(cfg)
-		return g, err
+		if g.played, err = trace.bound(cfg); err != nil {
+			return nil, err
+		}
+		return g, nil
 	}
 	g.prompt, g.output = newLaw(*cfg.Prompt), newLaw(*cfg.Output)
 	if cfg.Prefix != nil {
@@ -156,10 +161,11 @@ func (s *synthetic) Next() (Request, bool) {
 		ID: s.stats.Requests, Arrival: at,
 		PromptTokens: s.prompt.next(), OutputTokens: s.output.next(),
 	}
+	shared := 0
 	if s.prefixes != nil {
-		r.Blocks = s.prefixes.blocks(r.ID, r.PromptTokens)
+		r.Blocks, shared = s.prefixes.blocks(r.ID, r.PromptTokens)
 	}
-	s.add(&r)
+	s.add(&r, shared)
 	return r, true
 }
 
@@ -175,8 +181,13 @@ type tally struct {
 	seen  map[uint64]struct{}
 }
 
-func (t *tally) add(r *Request) {
+// add counts a request of which the first mayRepeat blocks may also be those of
+// another.
+func (t *tally) add(r *Request, mayRepeat int) {
 	s := &t.stats
+	if invariants.Enabled && (r.ID != s.Requests || r.Arrival < s.Last || r.PromptTokens < 1 || r.OutputTokens < 1) {
+		panic(fmt.Sprintf("workload: request %+v after %d, the last at %v", *r, s.Requests, s.Last))
+	}
 	if s.Requests == 0 {
 		s.First = r.Arrival
 	}
@@ -184,16 +195,16 @@ func (t *tally) add(r *Request) {
 	s.Requests++
 	s.PromptTokens += int64(r.PromptTokens)
 	s.OutputTokens += int64(r.OutputTokens)
-	if r.Blocks == nil {
+	s.Blocks += int64(len(r.Blocks))
+	if mayRepeat == 0 {
 		return
 	}
 	if t.seen == nil {
 		t.seen = map[uint64]struct{}{}
 	}
 	before := len(t.seen)
-	for _, b := range r.Blocks {
+	for _, b := range r.Blocks[:mayRepeat] {
 		t.seen[b] = struct{}{}
 	}
-	s.Blocks += int64(len(r.Blocks))
-	s.RepeatedBlocks += int64(len(r.Blocks) - (len(t.seen) - before))
+	s.RepeatedBlocks += int64(mayRepeat - (len(t.seen) - before))
 }

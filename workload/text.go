@@ -171,19 +171,28 @@ func parseOffset(text []byte) (seconds int64, ok bool) {
 	if len(text) == 0 || string(text) == "Z" {
 		return 0, true
 	}
-	digits := bytes.Replace(text[1:], []byte(":"), nil, 1)
-	if text[0] != '+' && text[0] != '-' || !isDigits(digits) || len(digits) != 2 && len(digits) != 4 {
+	sign, hours, minutes := text[0], text[1:], []byte("00")
+	switch len(hours) {
+	case 5: // 00:00
+		if hours[2] != ':' {
+			return 0, false
+		}
+		hours, minutes = hours[:2], hours[3:]
+	case 4:
+		hours, minutes = hours[:2], hours[2:]
+	case 2:
+	default:
 		return 0, false
 	}
-	n, _ := strconv.Atoi(string(digits)) // 2 or 4 digits
-	if len(digits) == 2 {
-		n *= 100
-	}
-	if n/100 > 14 || n%100 > 59 {
+	if sign != '+' && sign != '-' || !isDigits(hours) || !isDigits(minutes) {
 		return 0, false
 	}
-	seconds = int64(n/100)*3600 + int64(n%100)*60
-	if text[0] == '-' {
+	h, m := int64(hours[0]-'0')*10+int64(hours[1]-'0'), int64(minutes[0]-'0')*10+int64(minutes[1]-'0')
+	if h > 14 || m > 59 {
+		return 0, false
+	}
+	seconds = h*3600 + m*60
+	if sign == '-' {
 		seconds = -seconds
 	}
 	return seconds, true

@@ -283,7 +283,7 @@ func (p *replay) Next() (Request, bool) {
 		r.Blocks = t.blocks[row.first:last:last]
 	}
 	p.next++
-	p.add(&r)
+	p.add(&r, len(r.Blocks))
 	return r, true
 }
 
