@@ -326,6 +326,25 @@ func TestDecodeDefaultsOfMapItems(t *testing.T) {
 	require.Equal(t, want, s.Pools["a"])
 }
 
+// Where a key is known in many places, none of them is advised.
+func TestUnknownKeyKnownInManyPlaces(t *testing.T) {
+	type part struct {
+		Width int `yaml:"width"`
+	}
+	type three struct {
+		A part `yaml:"a"`
+		B part `yaml:"b"`
+		C part `yaml:"c"`
+	}
+	tree := parse(t, "width: 3")
+	require.EqualError(t, tree.Decode(&three{}),
+		"f.yaml:1: width: unknown key; width belongs under a or under b or under c (keys here: a, b, c)")
+	require.EqualError(t, tree.Decode(&struct {
+		Three three `yaml:",inline"`
+		D     part  `yaml:"d"`
+	}{}), "f.yaml:1: width: unknown key (keys here: a, b, c, d)")
+}
+
 // Mistakes of the program, not of the file, are told as such.
 func TestUnusableTypes(t *testing.T) {
 	type loop struct {
