@@ -67,6 +67,9 @@ const (
 	ProcessAtOnce = "at_once"
 )
 
+// Processes lists the valid values of ArrivalConfig.Process.
+var Processes = []string{ProcessPoisson, ProcessGamma, ProcessUniform, ProcessBatch, ProcessOnOff, ProcessAtOnce}
+
 // ArrivalConfig describes an arrival process. Keys that the process does not use
 // are refused unless 0.
 type ArrivalConfig struct {
@@ -101,6 +104,9 @@ const (
 	// DistZipf is the bounded power law P(x) ~ x**-Alpha on [Min, Max].
 	DistZipf = "zipf"
 )
+
+// Dists lists the valid values of LengthConfig.Dist.
+var Dists = []string{DistFixed, DistUniform, DistLognormal, DistZipf}
 
 // LengthConfig describes a distribution of lengths in tokens. Keys that the
 // distribution does not use are refused unless 0.
@@ -157,6 +163,9 @@ const (
 	// ZeroRefuse makes a zero length an error.
 	ZeroRefuse = "refuse"
 )
+
+// ZeroPolicies lists the valid values of TraceConfig.ZeroLengths.
+var ZeroPolicies = []string{ZeroSkip, ZeroOne, ZeroRefuse}
 
 // TraceConfig describes the replay of a recorded trace. The first request
 // played arrives at time 0.
@@ -241,10 +250,7 @@ func (c Config) validateSynthetic(ps *config.Problems) {
 // Validate returns what is wrong as config.Problems, or nil.
 func (a ArrivalConfig) Validate() error {
 	var ps config.Problems
-	known := []string{
-		ProcessPoisson, ProcessGamma, ProcessUniform, ProcessBatch, ProcessOnOff, ProcessAtOnce,
-	}
-	if !oneOf(&ps, "process", a.Process, known) {
+	if !oneOf(&ps, "process", a.Process, Processes) {
 		return ps.Err()
 	}
 	uses := map[string][]string{
@@ -288,7 +294,7 @@ func (a ArrivalConfig) validateOnOff(ps *config.Problems) {
 // Validate returns what is wrong as config.Problems, or nil.
 func (l LengthConfig) Validate() error {
 	var ps config.Problems
-	if !oneOf(&ps, "dist", l.Dist, []string{DistFixed, DistUniform, DistLognormal, DistZipf}) {
+	if !oneOf(&ps, "dist", l.Dist, Dists) {
 		return ps.Err()
 	}
 	uses := map[string][]string{
@@ -368,10 +374,10 @@ func (t TraceConfig) Validate() error {
 
 // validateReading checks the settings that ReadTrace uses.
 func (t TraceConfig) validateReading(ps *config.Problems) {
-	oneOf(ps, "format", t.Format, append([]string{FormatAuto}, Formats()...))
+	oneOf(ps, "format", t.Format, Formats)
 	inRange(ps, "skip", t.Skip, 0, maxRequests)
 	inRange(ps, "rows", t.Rows, 0, maxRequests)
-	oneOf(ps, "zero_lengths", t.ZeroLengths, []string{ZeroSkip, ZeroOne, ZeroRefuse})
+	oneOf(ps, "zero_lengths", t.ZeroLengths, ZeroPolicies)
 	inRange(ps, "block_tokens", t.BlockTokens, 0, MaxTokens)
 }
 

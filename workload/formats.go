@@ -56,14 +56,8 @@ var formats = []format{
 	{name: FormatBailian, time: parseSeconds, blockTokens: 16},
 }
 
-// Formats lists the names of the trace formats.
-func Formats() []string {
-	names := make([]string, len(formats))
-	for i, f := range formats {
-		names[i] = f.name
-	}
-	return names
-}
+// Formats lists the valid values of TraceConfig.Format.
+var Formats = []string{FormatAuto, FormatAzure, FormatBurstGPT, FormatMooncake, FormatBailian}
 
 func formatNamed(name string) *format {
 	i := slices.IndexFunc(formats, func(f format) bool { return f.name == name })

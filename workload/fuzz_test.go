@@ -33,14 +33,12 @@ func checkTrace(t *testing.T, data []byte, cfg TraceConfig) {
 		return
 	}
 	cfg.Path, cfg.Speedup = "f", 1e3
-	whole := Config{Trace: &cfg}
-	require.NoError(t, whole.Validate())
-	g := &Generator{cfg: whole, trace: trace}
-	if g.played, err = trace.bound(whole); err != nil {
+	g, err := trace.Replay(Config{Trace: &cfg})
+	if err != nil {
 		require.ErrorContains(t, err, "trace.speedup: ")
 		return
 	}
-	src := newReplay(g)
+	src := g.Source(sim.Streams{})
 	all := drain(src)
 	s := src.Stats()
 	requireOrdered(t, all, s)

@@ -21,8 +21,8 @@ const (
 
 func (j *jsonRows) decode(line []byte, blocks *[]uint64) (row, *fault) {
 	if !json.Valid(line) {
-		var any json.RawMessage
-		return row{}, faultf("", "not JSON: %v; one object per line is expected", json.Unmarshal(line, &any))
+		var text json.RawMessage
+		return row{}, faultf("", "not JSON: %v; one object per line is expected", json.Unmarshal(line, &text))
 	}
 	rest := bytes.TrimSpace(line)
 	if rest[0] != '{' {

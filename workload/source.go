@@ -19,6 +19,7 @@ type Source interface {
 
 // Stats describes what a Source has returned.
 type Stats struct {
+	// Requests, and the tokens of their prompts and outputs.
 	Requests                   int
 	PromptTokens, OutputTokens int64
 	// First and Last are the first and last arrival.
@@ -31,8 +32,8 @@ type Stats struct {
 	PastClock bool
 	// BlockTokens is the number of tokens of a prefix block, 0 without blocks.
 	BlockTokens int
-	// Blocks counts the prefix blocks, RepeatedBlocks those among them that some
-	// earlier request had: the hits of a cache that never evicts.
+	// Blocks counts the prefix blocks, RepeatedBlocks those among them that had
+	// come before: the hits of a cache that never evicts.
 	Blocks, RepeatedBlocks int64
 	// Trace is what was read, when a trace is replayed.
 	Trace TraceStats
@@ -47,10 +48,10 @@ func (s Stats) Rate() units.Frequency {
 	return units.Frequency(float64(s.Requests-1) / (s.Last - s.First).Seconds())
 }
 
-// MeanPrompt and MeanOutput are mean lengths in tokens, 0 without requests.
+// MeanPrompt is the mean prompt length in tokens, 0 without requests.
 func (s Stats) MeanPrompt() float64 { return mean(s.PromptTokens, s.Requests) }
 
-// MeanOutput is the mean output length; see MeanPrompt.
+// MeanOutput is the mean output length in tokens, 0 without requests.
 func (s Stats) MeanOutput() float64 { return mean(s.OutputTokens, s.Requests) }
 
 func mean(sum int64, n int) float64 {
@@ -77,19 +78,14 @@ func Load(cfg Config) (*Generator, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	g := &Generator{cfg: cfg}
 	if cfg.Trace != nil {
 		trace, err := openTrace(*cfg.Trace)
 		if err != nil {
 			return nil, err
 		}
-		g.trace = trace
-		if g.played, err = trace.bound(cfg); err != nil {
-			return nil, err
-		}
-		return g, nil
+		return trace.Replay(cfg)
 	}
-	g.prompt, g.output = newLaw(*cfg.Prompt), newLaw(*cfg.Output)
+	g := &Generator{cfg: cfg, prompt: newLaw(*cfg.Prompt), output: newLaw(*cfg.Output)}
 	if cfg.Prefix != nil {
 		g.popularity = powerLaw(cfg.Prefix.Alpha, 1, cfg.Prefix.Groups)
 	}

@@ -250,7 +250,7 @@ func TestGeneratorIsShared(t *testing.T) {
 // Every valid configuration keeps the promises of Source.
 func TestEveryConfigKeepsItsPromises(t *testing.T) {
 	lengths := func(t *rapid.T, label string) *LengthConfig {
-		l := &LengthConfig{Dist: rapid.SampledFrom([]string{DistFixed, DistUniform, DistLognormal, DistZipf}).Draw(t, label)}
+		l := &LengthConfig{Dist: rapid.SampledFrom(Dists).Draw(t, label)}
 		lo := rapid.IntRange(1, 1000).Draw(t, label+" min")
 		hi := lo + rapid.IntRange(0, 5000).Draw(t, label+" span")
 		switch l.Dist {
@@ -268,9 +268,7 @@ func TestEveryConfigKeepsItsPromises(t *testing.T) {
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		a := &ArrivalConfig{Rate: units.Frequency(math.Exp(rapid.Float64Range(math.Log(minRate), math.Log(maxRate)).Draw(t, "log rate")))}
-		a.Process = rapid.SampledFrom([]string{
-			ProcessPoisson, ProcessGamma, ProcessUniform, ProcessBatch, ProcessOnOff, ProcessAtOnce,
-		}).Draw(t, "process")
+		a.Process = rapid.SampledFrom(Processes).Draw(t, "process")
 		switch a.Process {
 		case ProcessGamma:
 			a.CV = rapid.Float64Range(minCV, maxCV).Draw(t, "cv")

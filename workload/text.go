@@ -95,16 +95,17 @@ func parseDecimal(text []byte, scale int, want string) (int64, string) {
 }
 
 func parseExponent(text []byte, scale int, want string) (int64, string) {
-	if bytes.IndexByte(text, 'e') < 0 && bytes.IndexByte(text, 'E') < 0 {
+	// ParseFloat also knows hexadecimal, infinities and NaN.
+	if text[0] == '+' || len(bytes.Trim(text, "0123456789.eE+-")) > 0 || !bytes.ContainsAny(text, "eE") {
 		return 0, "is not a number; " + want
 	}
 	v, err := strconv.ParseFloat(string(text), 64)
 	v *= math.Pow10(scale)
 	switch {
-	case math.IsNaN(v) || err != nil && !math.IsInf(v, 0):
-		return 0, "is not a number; " + want
-	case v > maxInstant:
+	case v > maxInstant: // infinite when ParseFloat says that it is out of range
 		return 0, "is too large; " + want
+	case err != nil:
+		return 0, "is not a number; " + want
 	}
 	return int64(math.RoundToEven(v)), ""
 }

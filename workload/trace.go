@@ -225,6 +225,26 @@ func (b *builder) finish() *fault {
 	return nil
 }
 
+// Stats is what was read, with nothing counted as Unplayed.
+func (t *Trace) Stats() TraceStats { return t.summary }
+
+// Replay makes a Generator that plays t within the bounds of cfg, at the speed of
+// cfg.Trace; the rest of cfg.Trace was for ReadTrace. It serves the replay of one
+// trace at many speeds. The error is a config.Problems.
+func (t *Trace) Replay(cfg Config) (*Generator, error) {
+	if cfg.Trace == nil {
+		return nil, config.Problems{{Key: "trace", Message: "missing; it says how fast to replay"}}
+	}
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	played, err := t.bound(cfg)
+	if err != nil {
+		return nil, err
+	}
+	return &Generator{cfg: cfg, trace: t, played: played}, nil
+}
+
 // arrival is when row i arrives: its time since the first row, over the speedup.
 func (t *Trace) arrival(i int, speedup float64) sim.Time {
 	return quotient(uint64(t.rows[i].at)-uint64(t.rows[0].at), uint64(sim.Nanosecond), speedup)

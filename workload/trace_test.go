@@ -199,6 +199,29 @@ func TestTraceLongerThanTheClock(t *testing.T) {
 	require.Equal(t, 5_000_000*sim.Second, all[1].Arrival)
 }
 
+// One trace, read once, plays at any speed.
+func TestReplayOfOneReading(t *testing.T) {
+	f, err := os.Open(sample("azure_2023.csv"))
+	require.NoError(t, err)
+	defer f.Close()
+	cfg := DefaultTraceConfig(sample("azure_2023.csv"))
+	trace, err := ReadTrace(f, cfg.Path, cfg)
+	require.NoError(t, err)
+	require.Equal(t, TraceStats{Format: FormatAzure, Rows: 120}, trace.Stats())
+	for _, speedup := range []float64{1, 3} {
+		cfg.Speedup = speedup
+		g, err := trace.Replay(Config{Trace: &cfg, Requests: 50})
+		require.NoError(t, err)
+		want, _ := play(t, cfg.Path, func(c *Config) { c.Trace.Speedup, c.Requests = speedup, 50 })
+		require.Equal(t, want, drain(g.Source(sim.Streams{})))
+	}
+	_, err = trace.Replay(Config{})
+	require.ErrorContains(t, err, "trace: missing")
+	cfg.Speedup = 0
+	_, err = trace.Replay(Config{Trace: &cfg})
+	require.ErrorContains(t, err, "trace.speedup: 0")
+}
+
 func TestSkipRowsRequestsAndDuration(t *testing.T) {
 	whole, _ := play(t, sample("azure_2023.csv"), nil)
 	shift := func(all []Request) []Request {
@@ -301,7 +324,7 @@ func TestParseDecimal(t *testing.T) {
 	}
 	for _, text := range []string{
 		"", "-1", "-0", "x", "1.5.2", "1,5", "1 5", ".", ".5", "nan", "NaN", "inf", "0x10", "1_000", "+5", "1e", "e5",
-		"9200000000.000000001", "92000000000", "99999999999999999999999999", "1e300", "1e400", "1e10", "NaNe1",
+		"9200000000.000000001", "92000000000", "99999999999999999999999999", "1e300", "1e400", "1e10", "NaNe1", "0x1ep3", "1e5_0", "+1e5", "1e5e5", "1-e5", "infinitye",
 	} {
 		_, problem := parseSeconds([]byte(text))
 		require.NotEmpty(t, problem, text)

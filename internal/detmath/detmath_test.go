@@ -33,7 +33,7 @@ func near1(r *rand.Rand) float64 {
 // The bounds on the error are what was measured over a hundred times as many
 // points, rounded up; the package promises 1 ulp.
 func TestAccuracy(t *testing.T) {
-	n := 4000
+	n := 2000
 	if testing.Short() {
 		n = 400
 	}

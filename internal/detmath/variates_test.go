@@ -15,7 +15,7 @@ import (
 // Each variate against the distribution function of another implementation
 // (gonum), by Kolmogorov and Smirnov, and against the moments in closed form.
 func TestVariatesFollowTheirLaw(t *testing.T) {
-	const n = 200_000
+	const n = 100_000
 	type law interface {
 		CDF(x float64) float64
 		Mean() float64
