@@ -3,6 +3,7 @@ package fabric
 import (
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -144,5 +145,146 @@ func BenchmarkCollectiveShared(b *testing.B) {
 				b.ReportMetric(float64(len(n.collectives[0].spread.links)), "links")
 			})
 		}
+	}
+}
+
+// BenchmarkCollectiveRivals runs all-to-alls that share links with each other:
+// two of the same group at once, as with two micro-batches, and groups of GPUs
+// strided over the leaves, which meet on the spine links.
+func BenchmarkCollectiveRivals(b *testing.B) {
+	for _, ep := range []int{32, 128} {
+		b.Run(fmt.Sprintf("twins/ep=%d", ep), func(b *testing.B) {
+			benchmarkRivals(b, 256, [][]topology.GPU{gpuRange(0, ep), gpuRange(0, ep)})
+		})
+	}
+	for _, gpus := range []int{128, 1024} {
+		for _, load := range []int{10, 100} { // percent of the time in communication
+			b.Run(fmt.Sprintf("strided/gpus=%d/ep=32/load=%d", gpus, load), func(b *testing.B) {
+				groups := make([][]topology.GPU, gpus/32)
+				for i := range gpus {
+					groups[i%len(groups)] = append(groups[i%len(groups)], topology.GPU(i))
+				}
+				benchmarkRivalsAt(b, gpus, groups, sim.Time(100-load)*7*sim.Microsecond/2)
+			})
+		}
+	}
+}
+
+func benchmarkRivals(b *testing.B, gpus int, groups [][]topology.GPU) {
+	benchmarkRivalsAt(b, gpus, groups, 20*sim.Microsecond)
+}
+
+func benchmarkRivalsAt(b *testing.B, gpus int, groups [][]topology.GPU, startup sim.Time) {
+	e, n := silent(b, DefaultConfig(), build(b, cluster(gpus)))
+	var runs []*again
+	for i, group := range groups {
+		c, err := n.NewCollective(allToAll("ep", group, 56_000_000/int64(len(group))))
+		require.NoError(b, err)
+		c.SetUnits(same(len(group), 64))
+		r := &again{c: c, startup: startup, left: (b.N + len(groups) - 1) / len(groups)}
+		runs = append(runs, r)
+		e.RunUntil(sim.Time(i*i) * sim.Microsecond)
+		c.Start(startup+sim.Time(i*i%97)*sim.Microsecond, 0, r)
+	}
+	b.ReportAllocs()
+	b.ResetTimer()
+	e.Run()
+	b.ReportMetric(float64(n.round)/float64(b.N), "solves/op")
+	b.ReportMetric(float64(len(n.collectives[0].spread.links)), "links")
+}
+
+// BenchmarkSend sends messages between random GPUs, never more than a few on one
+// link, as KV transfers do.
+func BenchmarkSend(b *testing.B) {
+	for _, gpus := range []int{16, 128, 1024, 8192} {
+		for _, qps := range []int{1, 4} {
+			b.Run(fmt.Sprintf("gpus=%d/qps=%d", gpus, qps), func(b *testing.B) {
+				e, n := silent(b, DefaultConfig(), build(b, cluster(gpus)))
+				r := rand.New(rand.NewPCG(1, 2))
+				s := sender{n: n, r: r, gpus: gpus, qps: qps}
+				for range max(1, gpus/8) { // an eighth of the NICs are busy
+					s.send()
+				}
+				b.ReportAllocs()
+				b.ResetTimer()
+				for s.left = b.N; s.left > 0; {
+					e.RunUntil(e.Now() + sim.Millisecond)
+				}
+				b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "messages/s")
+			})
+		}
+	}
+}
+
+// A sender sends a message for every one that arrives.
+type sender struct {
+	n               *network
+	r               *rand.Rand
+	gpus, qps, left int
+}
+
+func (s *sender) send() {
+	s.n.Send(Message{
+		Src: topology.GPU(s.r.IntN(s.gpus)), Dst: topology.GPU(s.r.IntN(s.gpus)), QPs: s.qps,
+		Bytes: units.Bytes(1e6 + s.r.IntN(1e7)),
+	}, s)
+}
+
+func (s *sender) Delivered(Delivery) {
+	s.left--
+	s.send()
+}
+
+// BenchmarkMemory is the memory per flowing message, all of them on their links.
+func BenchmarkMemory(b *testing.B) {
+	g := build(b, cluster(1024))
+	for b.Loop() {
+		var before, after runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&before)
+		const flows = 200_000
+		e, n := silent(b, DefaultConfig(), g)
+		var s sink
+		for i := range flows {
+			n.Send(Message{Src: topology.GPU(i % 1024), Dst: topology.GPU(i * 7 / 5 % 1024), Bytes: 1 << 40}, &s)
+		}
+		e.RunUntil(0)
+		runtime.GC()
+		runtime.ReadMemStats(&after)
+		b.ReportMetric(float64(after.HeapAlloc-before.HeapAlloc)/flows, "B/flow")
+		runtime.KeepAlive(n)
+	}
+}
+
+// BenchmarkNewCollective is the set-up, once per collective and placement, and
+// SetUnits with the Start that takes it up, once per step.
+func BenchmarkNewCollective(b *testing.B) {
+	for _, ep := range []int{32, 128, 320} {
+		spec := allToAll("ep", gpuRange(0, ep), 1e6)
+		b.Run(fmt.Sprintf("new/ep=%d", ep), func(b *testing.B) {
+			_, n := silent(b, DefaultConfig(), build(b, cluster(512)))
+			for b.Loop() {
+				c, err := n.NewCollective(spec)
+				require.NoError(b, err)
+				b.StopTimer()
+				for _, l := range c.(*collective).spread.links {
+					n.users[l] = n.users[l][:0] // not against each other
+				}
+				b.StartTimer()
+			}
+		})
+		b.Run(fmt.Sprintf("units/ep=%d", ep), func(b *testing.B) {
+			_, n := silent(b, DefaultConfig(), build(b, cluster(512)))
+			c, err := n.NewCollective(spec)
+			require.NoError(b, err)
+			us, step := same(ep, 64), int64(0)
+			b.ReportAllocs()
+			for b.Loop() {
+				step++
+				us[step%int64(ep)] = 60 + step%8
+				c.SetUnits(us)
+				c.(*collective).reload()
+			}
+		})
 	}
 }

@@ -7,7 +7,7 @@ import (
 )
 
 // checkTolerance is the relative error up to which a link is full and levels
-// are equal. Rounding levels down leaves one rateUnit per share unused besides.
+// are equal. Rounding rates down leaves a rateUnit per share unused besides.
 const checkTolerance = 1e-9
 
 // check panics when the rates are not feasible and max-min fair, or when bytes
@@ -18,12 +18,14 @@ func (n *network) check() {
 		return
 	}
 	used := make([]float64, len(n.links))
-	top := make([]float64, len(n.links)) // highest level on the link
+	top := make([]float64, len(n.links))   // highest level on the link
+	count := make([]float64, len(n.links)) // shares of the link
 	for i := range n.flowing {
 		level := n.levelOf(n.flowing[i].id)
 		n.eachRate(n.flowing[i].id, func(l int32, rate float64) {
 			used[l] += rate
 			top[l] = max(top[l], level)
+			count[l] += 1 + float64(n.flows[n.flowing[i].id].pairs)
 		})
 	}
 	for l := range n.links {
@@ -39,8 +41,7 @@ func (n *network) check() {
 		bottlenecked := f.speed == 1 // its own most loaded link is full
 		level := n.levelOf(n.flowing[i].id)
 		n.eachRate(n.flowing[i].id, func(l int32, _ float64) {
-			k := &n.links[l]
-			full := used[l] >= float64(k.capacity)*(1-checkTolerance)-k.total.float()-1
+			full := used[l] >= float64(n.links[l].capacity)*(1-checkTolerance)-count[l]
 			bottlenecked = bottlenecked || full && level >= top[l]*(1-checkTolerance)-1
 		})
 		if !bottlenecked {
@@ -61,9 +62,7 @@ func (n *network) eachRate(id int32, f func(link int32, rate float64)) {
 	fl := &n.flows[id]
 	if fl.spread >= 0 {
 		s := n.spreads[fl.spread]
-		if !s.rated {
-			n.rate(s)
-		}
+		n.rate(s)
 		for i, l := range s.links {
 			if s.milli[i] > 0 {
 				f(l, fl.speed*float64(s.demand[i]))

@@ -22,8 +22,11 @@ type collective struct {
 
 	spread spread
 	// flowing is true from the end of the startup until the bytes are through,
-	// everywhere while it has joined all its links.
+	// everywhere while it has joined all its links. Until then at tells which it
+	// has joined, and joined lists them.
 	flowing, everywhere bool
+	at                  []bool
+	joined              []int32
 	// near is the number of messages on its links, once per link; running the
 	// number of rivals that are flowing. See sharing.go.
 	near, running int32
@@ -157,10 +160,7 @@ func (n *network) layOut(c *collective, shares []Share) error {
 	c.pairLinkAt = append(c.pairLinkAt, int32(len(c.pairLinks)))
 	c.pairShareAt = append(c.pairShareAt, int32(len(c.pairShares)))
 	s.milli, s.pairs = make([]int64, len(s.links)), make([]int32, len(s.links))
-	s.slots = make([]int32, len(s.links))
-	for i := range s.slots {
-		s.slots[i] = -1
-	}
+	c.at = make([]bool, len(s.links))
 	c.fillColumns(perLink)
 	c.sortClasses()
 	return nil
@@ -268,7 +268,7 @@ func (n *network) introduce(c *collective) {
 			}
 		}
 		n.users[l] = append(n.users[l], user{index, int32(at)})
-		c.near += n.messages[l]
+		c.near += int32(len(n.links[l].members))
 	}
 }
 

@@ -113,11 +113,11 @@ func New(c Config, engine *sim.Engine, g *topology.Graph, seed uint64) (Network,
 		mtuMilli:   1000 * int64(c.MTU),
 		links:      make([]link, len(g.Links)),
 		wires:      make([]wire, len(g.Links)),
-		messages:   make([]int32, len(g.Links)),
 		users:      make([][]user, len(g.Links)),
 		carried:    make([][NumClasses]volume, len(g.Links)),
 		place:      make([]int32, len(g.Links)),
 	}
+	n.demands = make([]demand, len(g.Links))
 	if err := n.layWires(c); err != nil {
 		return nil, err
 	}
@@ -157,7 +157,7 @@ func (n *network) layWires(c Config) error {
 		w.port = k.nvlink || from == topology.KindNIC || to == topology.KindNIC
 		n.wires[i] = w
 		n.links[i].capacity = w.capacity()
-		n.links[i].demandable = ceilBps(n.links[i].capacity)
+		n.demands[i].limit = ceilBps(n.links[i].capacity)
 		n.place[i] = -1
 	}
 	return nil

@@ -110,10 +110,11 @@ func (b *bench) idle() {
 	require.Equal(b.t, t.SentBytes, t.DeliveredBytes)
 	require.Equal(b.t, t.SentMessages, t.DeliveredMessages)
 	require.Empty(b.t, n.flowing)
+	require.Zero(b.t, n.contended)
 	for l := range n.links {
 		require.Empty(b.t, n.links[l].members)
-		require.Zero(b.t, n.links[l].demand)
-		require.Zero(b.t, n.messages[l])
+		require.True(b.t, n.links[l].total.zero())
+		require.Zero(b.t, n.demands[l].sum)
 	}
 	for _, c := range n.collectives {
 		require.Zero(b.t, c.near)

@@ -25,11 +25,10 @@ type network struct {
 	mtuMilli   int64
 
 	// Per link.
-	links    []link
-	wires    []wire
-	messages []int32  // messages flowing over the link
-	users    [][]user // collectives with a share over the link
-	carried  [][NumClasses]volume
+	links   []link
+	wires   []wire
+	users   [][]user // collectives with a share over the link
+	carried [][NumClasses]volume
 
 	// Per transfer, by ID. Messages' IDs are recycled, collectives' kept.
 	flows  []flow

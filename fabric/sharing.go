@@ -1,45 +1,50 @@
 package fabric
 
-// A link is what changes about a link: who is on it.
+// A link is what changes about a link beside its demand.
 type link struct {
 	// capacity is its payload rate, in rateUnits.
 	capacity int64
-	// demand is the sum of what its members carry over it at speed 1, each
-	// rounded up, and demandable its capacity, rounded up, both in b/s.
-	demand, demandable int64
-	// total is the sum of the members' weights.
-	total   shares
+	// members are the messages on it, total the sum of their weights.
 	members []member
-	// spare and weight are the solver's, in solve number visited: capacity not
-	// given out, and weight of the members that have no speed yet.
-	spare   int64
-	weight  shares
-	visited uint32
-	// dirty links have had members come or go since the last solve.
+	total   shares
+	// dirty links have had transfers come or go since the last solve.
 	dirty bool
+
+	// The rest is the solver's, in solve number visited: the capacity not given
+	// out, the weight of the transfers that have no speed yet, and all transfers
+	// on the link, network.present[from:to].
+	visited  uint32
+	from, to int32
+	spare    int64
+	weight   shares
 }
 
-// contended tells whether the members cannot all have speed 1.
-func (l *link) contended() bool { return l.demand > l.demandable }
+// A demand is what those on a link would carry over it if all had speed 1, and
+// the link's capacity. Both are in b/s, each term rounded up.
+type demand struct{ sum, limit int64 }
 
-// A member is a transfer on a link, and which of the transfer's links it is.
+// contended tells whether they cannot all have speed 1.
+func (d *demand) contended() bool { return d.sum > d.limit }
+
+// A member is a message on a link, and which of the message's links it is.
 type member struct{ flow, at int32 }
 
 // A user is a collective with a share over a link, and which of its links it is.
 type user struct{ coll, at int32 }
 
-// Who shares with whom. A message joins every link of its path. A collective
-// has hundreds of links and usually shares none, so it joins a link only when
-// there is someone to share it with:
+// Who shares with whom. A message is a member of every link of its path. A
+// collective has hundreds of links and usually shares none, so it adds its
+// demand to a link only when there is someone to share it with; it is then said
+// to have joined the link.
 //
 //   - users lists the collectives over each link, once and for all. A message
 //     that joins or leaves a link tells them (collective.near counts those
-//     messages), and a running one joins that link at once. A collective that
-//     begins with near > 0 joins its links that have messages.
+//     messages), and one that is flowing joins that link at once. A collective
+//     that begins with near > 0 joins its links that have messages.
 //   - rivals lists the collectives with a common link, once and for all. While
-//     two rivals run (collective.running counts them) both join all their links.
+//     two rivals flow (collective.running counts them) both join all their links.
 //
-// A collective with neither neither joins nor is looked at.
+// A collective with neither does not look at its links at all.
 
 // join puts a transfer that begins to flow on its links.
 func (n *network) join(id int32) {
@@ -49,15 +54,18 @@ func (n *network) join(id int32) {
 		n.joinCollective(n.collectives[coll])
 	case f.spread >= 0:
 		s := n.spreads[f.spread]
+		n.rate(s)
 		for at, l := range s.links {
-			n.joinSpread(id, s, int32(at))
+			s.slots[at] = n.add(l, member{id, int32(at)}, s.weight[at])
+			n.ask(l, s.bps[at])
 			n.announce(l)
 		}
 	default:
 		bps := ceilBps(f.level * int64(f.pairs))
 		for i := range f.hops {
 			l := f.links[i]
-			n.fluids[id].slots[i] = n.add(l, member{id, i}, shares{whole: int64(f.pairs)}, bps)
+			n.fluids[id].slots[i] = n.add(l, member{id, i}, shares{whole: int64(f.pairs)})
+			n.ask(l, bps)
 			n.announce(l)
 		}
 	}
@@ -71,40 +79,41 @@ func (n *network) leave(id int32) {
 		n.leaveCollective(n.collectives[coll])
 	case f.spread >= 0:
 		s := n.spreads[f.spread]
-		n.leaveSpread(s)
-		for _, l := range s.links {
+		for at, l := range s.links {
+			n.remove(l, s.slots[at], s.weight[at])
+			n.unask(l, s.bps[at])
 			n.retire(l)
 		}
 	default:
 		bps := ceilBps(f.level * int64(f.pairs))
 		for i := range f.hops {
-			n.remove(f.links[i], n.fluids[id].slots[i], shares{whole: int64(f.pairs)}, bps)
-			n.retire(f.links[i])
+			l := f.links[i]
+			n.remove(l, n.fluids[id].slots[i], shares{whole: int64(f.pairs)})
+			n.unask(l, bps)
+			n.retire(l)
 		}
 	}
 }
 
 // announce tells the collectives over link l that a message has joined it.
 func (n *network) announce(l int32) {
-	n.messages[l]++
 	for _, u := range n.users[l] {
 		c := n.collectives[u.coll]
 		c.near++
 		if c.flowing {
-			n.joinSpread(c.id, &c.spread, u.at)
+			n.joinAt(c, u.at)
 		}
 	}
 }
 
 // retire tells them that a message has left it.
 func (n *network) retire(l int32) {
-	n.messages[l]--
 	for _, u := range n.users[l] {
 		n.collectives[u.coll].near--
 	}
 }
 
-// joinCollective lets c flow and puts it on the links that it shares.
+// joinCollective lets c flow and joins the links that it shares.
 func (n *network) joinCollective(c *collective) {
 	c.flowing = true
 	for _, r := range c.rivals {
@@ -118,83 +127,103 @@ func (n *network) joinCollective(c *collective) {
 		n.joinAll(c)
 	case c.near > 0:
 		for at, l := range c.spread.links {
-			if n.messages[l] > 0 {
-				n.joinSpread(c.id, &c.spread, int32(at))
+			if len(n.links[l].members) > 0 {
+				n.joinAt(c, int32(at))
 			}
 		}
 	}
 }
 
-// leaveCollective takes c off every link.
+// leaveCollective takes c off every link that it has joined.
 func (n *network) leaveCollective(c *collective) {
-	c.flowing, c.everywhere = false, false
+	c.flowing = false
 	for _, r := range c.rivals {
 		r.running--
 	}
-	n.leaveSpread(&c.spread)
+	if c.everywhere {
+		for at, l := range c.spread.links {
+			n.unask(l, c.spread.bps[at])
+		}
+	} else {
+		for _, at := range c.joined {
+			n.unask(c.spread.links[at], c.spread.bps[at])
+		}
+	}
+	for _, at := range c.joined {
+		c.at[at] = false
+	}
+	c.everywhere, c.joined = false, c.joined[:0]
 }
 
-// joinAll puts c on all its links.
+// joinAll joins all the links of c.
 func (n *network) joinAll(c *collective) {
 	if c.everywhere {
 		return
 	}
-	c.everywhere = true
-	for at := range c.spread.links {
-		n.joinSpread(c.id, &c.spread, int32(at))
+	n.rate(&c.spread)
+	for at, l := range c.spread.links {
+		if !c.at[at] {
+			n.ask(l, c.spread.bps[at])
+		}
 	}
+	c.everywhere = true
 }
 
-// joinSpread puts a spread on one of its links, unless it is there already or
-// has no bytes for it.
-func (n *network) joinSpread(id int32, s *spread, at int32) {
-	if s.slots[at] >= 0 || s.milli[at] == 0 {
+// joinAt joins one of the links of c, unless it has joined it already.
+func (n *network) joinAt(c *collective, at int32) {
+	if c.everywhere || c.at[at] {
 		return
 	}
-	if !s.rated {
-		n.rate(s)
-	}
-	s.joined = append(s.joined, at)
-	s.slots[at] = n.add(s.links[at], member{id, at}, s.weight[at], ceilBps(s.demand[at]))
+	n.rate(&c.spread)
+	c.at[at] = true
+	c.joined = append(c.joined, at)
+	n.ask(c.spread.links[at], c.spread.bps[at])
 }
 
-// leaveSpread takes a spread off the links that it has joined.
-func (n *network) leaveSpread(s *spread) {
-	for _, at := range s.joined {
-		n.remove(s.links[at], s.slots[at], s.weight[at], ceilBps(s.demand[at]))
-		s.slots[at] = -1
-	}
-	s.joined = s.joined[:0]
+// has tells whether c shares link number at of its own with whoever else is on
+// it. Without bytes for the link it does not.
+func (c *collective) has(at int32) bool {
+	return c.flowing && (c.everywhere || c.at[at]) && c.spread.milli[at] > 0
 }
 
-// add puts a member on link l and returns its place.
-func (n *network) add(l int32, m member, weight shares, bps int64) int32 {
-	k := &n.links[l]
-	k.members = append(k.members, m)
-	before := k.contended()
-	k.demand += bps
-	k.total.add(weight)
-	if k.contended() {
+// ask adds to the demand on link l.
+func (n *network) ask(l int32, bps int64) {
+	d := &n.demands[l]
+	before := d.contended()
+	d.sum += bps
+	if d.contended() {
 		n.touch(l)
 		if !before {
 			n.contended++
 		}
 	}
-	return int32(len(k.members) - 1)
 }
 
-// remove takes the member at a place off link l.
-func (n *network) remove(l, slot int32, weight shares, bps int64) {
-	k := &n.links[l]
-	before := k.contended()
-	k.demand -= bps
-	k.total.sub(weight)
+// unask takes from the demand on link l.
+func (n *network) unask(l int32, bps int64) {
+	d := &n.demands[l]
+	before := d.contended()
+	d.sum -= bps
 	if before {
 		n.touch(l)
-		if !k.contended() {
+		if !d.contended() {
 			n.contended--
 		}
 	}
+}
+
+// add puts a message on link l and returns its place.
+func (n *network) add(l int32, m member, weight shares) int32 {
+	k := &n.links[l]
+	k.members = append(k.members, m)
+	k.total.add(weight)
+	return int32(len(k.members) - 1)
+}
+
+// remove takes the message at a place off link l.
+func (n *network) remove(l, slot int32, weight shares) {
+	k := &n.links[l]
+	k.total.sub(weight)
 	last := int32(len(k.members) - 1)
 	moved := k.members[last]
 	k.members = k.members[:last]

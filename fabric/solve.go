@@ -37,14 +37,16 @@ const finishSlack = 1e-3
 
 // solver is the part of network that finds speeds.
 type solver struct {
+	demands   []demand // per link
+	contended int      // number of contended links
 	dirty     []int32
-	contended int    // number of contended links
 	pending   bool   // whether evSolve is scheduled
 	round     uint32 // number of the solve
 	// visited[t] is the last solve that collected transfer t, frozen[t] the last
-	// that gave it a speed below or at 1.
+	// that gave it a speed; a transfer without one has speed 1.
 	visited, frozen []uint32
-	region          []int32
+	region          []int32 // transfers to solve for
+	present         []int32 // those on each visited link, link by link
 	filling         []fill
 	changed         []int32
 }
@@ -88,7 +90,7 @@ func (n *network) solve() {
 // reach through contended links.
 func (n *network) collect() {
 	n.round++
-	n.region, n.filling = n.region[:0], n.filling[:0]
+	n.region, n.present, n.filling = n.region[:0], n.present[:0], n.filling[:0]
 	for _, l := range n.dirty {
 		n.links[l].dirty = false
 		n.visit(l)
@@ -97,29 +99,33 @@ func (n *network) collect() {
 	for i := 0; i < len(n.region); i++ {
 		f := &n.flows[n.region[i]]
 		f.next = 1
+		if f.spread >= 0 {
+			n.followSpread(n.spreads[f.spread])
+			continue
+		}
 		if len(n.filling) == n.contended {
 			continue // no link is left to find
 		}
-		if f.spread >= 0 {
-			s := n.spreads[f.spread]
-			for _, at := range s.joined {
-				n.visitContended(s.links[at])
-			}
-			continue
-		}
 		for _, l := range f.links[:f.hops] {
-			n.visitContended(l)
+			if n.demands[l].contended() {
+				n.visit(l)
+			}
 		}
 	}
 }
 
-func (n *network) visitContended(l int32) {
-	if k := &n.links[l]; k.visited != n.round && k.contended() {
-		n.visit(l)
+// followSpread visits the contended links of a spread and lists them.
+func (n *network) followSpread(s *spread) {
+	s.contended = s.contended[:0]
+	for at, l := range s.links {
+		if n.demands[l].contended() && s.milli[at] > 0 {
+			s.contended = append(s.contended, int32(at))
+			n.visit(l)
+		}
 	}
 }
 
-// visit adds the members of l to the region, and l to the links to fill.
+// visit adds those on link l to the region, and l to the links to fill.
 func (n *network) visit(l int32) {
 	k := &n.links[l]
 	if k.visited == n.round {
@@ -127,14 +133,28 @@ func (n *network) visit(l int32) {
 	}
 	k.visited = n.round
 	k.spare, k.weight = k.capacity, k.total
+	k.from = int32(len(n.present))
 	for _, m := range k.members {
-		if n.visited[m.flow] != n.round {
-			n.visited[m.flow] = n.round
-			n.region = append(n.region, m.flow)
+		n.meet(m.flow)
+	}
+	for _, u := range n.users[l] {
+		if c := n.collectives[u.coll]; c.has(u.at) {
+			k.weight.add(c.spread.weight[u.at])
+			n.meet(c.id)
 		}
 	}
-	if k.contended() {
+	k.to = int32(len(n.present))
+	if n.demands[l].contended() {
 		n.filling = append(n.filling, fill{k.fillsAt(), l})
+	}
+}
+
+// meet notes that a transfer is on the link being visited.
+func (n *network) meet(id int32) {
+	n.present = append(n.present, id)
+	if n.visited[id] != n.round {
+		n.visited[id] = n.round
+		n.region = append(n.region, id)
 	}
 }
 
@@ -172,32 +192,32 @@ func (n *network) fill() {
 	}
 }
 
-// freeze gives the members of a full link their speeds. Members that reach
-// speed 1 below its level go first, and if there are any, the rest must wait for
-// the level that they leave: freeze then returns true.
+// freeze gives those on a full link their speeds. Transfers that reach speed 1
+// below its level go first, and if there are any, the rest must wait for the
+// level that they leave: freeze then returns true.
 func (n *network) freeze(k *link, level int64) (wait bool) {
-	for _, m := range k.members {
-		if n.frozen[m.flow] == n.round {
+	for _, id := range n.present[k.from:k.to] {
+		if n.frozen[id] == n.round {
 			continue
 		}
-		if v := n.flows[m.flow].level; v <= level {
-			n.give(m.flow, v)
+		if v := n.flows[id].level; v <= level {
+			n.give(id, v)
 			wait = true
 		}
 	}
 	if wait {
 		return true
 	}
-	for _, m := range k.members {
-		if n.frozen[m.flow] != n.round {
-			n.give(m.flow, level)
+	for _, id := range n.present[k.from:k.to] {
+		if n.frozen[id] != n.round {
+			n.give(id, level)
 		}
 	}
 	return false
 }
 
-// give gives a transfer its speed and takes its rates from its links' spare
-// capacity.
+// give gives a transfer its speed and takes its rates from the spare capacity of
+// the contended links.
 func (n *network) give(id int32, level int64) {
 	n.frozen[id] = n.round
 	f := &n.flows[id]
@@ -206,7 +226,7 @@ func (n *network) give(id int32, level int64) {
 	}
 	if f.spread >= 0 {
 		s := n.spreads[f.spread]
-		for _, at := range s.joined {
+		for _, at := range s.contended {
 			k := &n.links[s.links[at]]
 			k.spare -= int64(f.next * float64(s.demand[at]))
 			k.weight.sub(s.weight[at])

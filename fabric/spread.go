@@ -17,22 +17,21 @@ type spread struct {
 	// bottleneck is the place of the link that takes longest, -1 without load.
 	bottleneck int32
 
-	// demand is the rate on each link at speed 1, in rateUnits; weight is that
-	// rate per level. They are computed when first needed.
-	demand []int64
-	weight []shares
-	rated  bool
+	// demand is the rate on each link at speed 1, in rateUnits, bps the same in
+	// b/s, rounded up, and weight that rate per level. rated tells whether they
+	// have been computed since the bytes changed.
+	demand, bps []int64
+	weight      []shares
+	rated       bool
 
-	// slots[i] is the place among the members of link i, -1 when not joined;
-	// joined lists the places i that are.
-	slots  []int32
-	joined []int32
+	slots     []int32 // a message's places among the links' members
+	contended []int32 // the solver's: places of the contended links
 }
 
 // clear empties s and keeps its memory.
 func (s *spread) clear() {
 	s.links, s.milli, s.pairs = s.links[:0], s.milli[:0], s.pairs[:0]
-	s.slots, s.joined, s.rated = s.slots[:0], s.joined[:0], false
+	s.slots = s.slots[:0]
 }
 
 // route finds the paths of message id, sets up its flow, and returns its latency.
@@ -82,7 +81,7 @@ func (n *network) routeSpread(id int32, m *Message, parts int64) sim.Time {
 				s.links = append(s.links, int32(l))
 				s.milli = append(s.milli, 0)
 				s.pairs = append(s.pairs, 0)
-				s.slots = append(s.slots, -1)
+				s.slots = append(s.slots, 0)
 			}
 			s.milli[at] += 1000 * part
 			s.pairs[at]++
@@ -184,17 +183,22 @@ const sameTime = 1e-13
 // rate computes what each link of s carries at speed 1: in the time of the
 // bottleneck, its own bytes.
 func (n *network) rate(s *spread) {
-	s.rated = true
-	if cap(s.demand) < len(s.links) {
-		s.demand, s.weight = make([]int64, len(s.links)), make([]shares, len(s.links))
+	if s.rated {
+		return
 	}
-	s.demand, s.weight = s.demand[:len(s.links)], s.weight[:len(s.links)]
+	s.rated = true
+	k := len(s.links)
+	if cap(s.demand) < k {
+		s.demand, s.bps, s.weight = make([]int64, k), make([]int64, k), make([]shares, k)
+	}
+	s.demand, s.bps, s.weight = s.demand[:k], s.bps[:k], s.weight[:k]
 	most := float64(s.milli[s.bottleneck])
 	capacity := float64(n.links[s.links[s.bottleneck]].capacity)
 	pairs := float64(s.pairs[s.bottleneck])
 	for i, l := range s.links {
 		share := float64(s.milli[i]) / most
 		s.demand[i] = min(int64(share*capacity), n.links[l].capacity)
+		s.bps[i] = ceilBps(s.demand[i])
 		s.weight[i] = sharesOf(share * pairs)
 	}
 }
