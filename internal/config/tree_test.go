@@ -285,3 +285,14 @@ func FuzzSet(f *testing.F) {
 		checkDecode(t, tree)
 	})
 }
+
+func TestWhere(t *testing.T) {
+	tree := parse(t, "a:\n  b: 1\nc: [1, {d: 2}]")
+	require.NoError(t, tree.Set("a.e=3"))
+	for key, want := range map[string]string{
+		"": "f.yaml", "a": "f.yaml:1", "a.b": "f.yaml:2", "a.e": "--set a.e=3", "c[1].d": "f.yaml:3",
+		"a.x": "", "a.b.c": "", "c[2]": "", "x": "",
+	} {
+		require.Equal(t, want, tree.Where(key), "%q", key)
+	}
+}
