@@ -87,7 +87,7 @@ reports TGS (tokens per GPU per second), TTFT and ITL, and whether the GPUs wait
 for the network or the network for the GPUs.`,
 		Example: `  tgssim list scenarios
   tgssim run deepseek-v3-h800-pd
-  tgssim run deepseek-v3-h800-pd --set cluster.oversubscription=4`,
+  tgssim run deepseek-v3-h800-pd --set cluster.oversubscription=4 --set cluster.spines=2`,
 		SilenceUsage:      true,
 		SilenceErrors:     true,
 		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
