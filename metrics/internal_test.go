@@ -2,6 +2,7 @@ package metrics
 
 import (
 	"testing"
+	"unsafe"
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
@@ -107,6 +108,12 @@ func TestGaugeAgainstOverlaps(t *testing.T) {
 		}
 		require.InDeltaSlice(t, want, g.means(), 1e-9)
 	})
+}
+
+// The doc comments state these sizes.
+func TestRowsAreCompact(t *testing.T) {
+	require.LessOrEqual(t, unsafe.Sizeof(Request{}), uintptr(264))
+	require.LessOrEqual(t, unsafe.Sizeof(Step{}), uintptr(80))
 }
 
 func TestSeriesWindow(t *testing.T) {

@@ -80,12 +80,8 @@ func (x *analysis) network() {
 	if worst >= 0 {
 		x.waiting(a, &x.r.Pools[worst])
 	}
-	for i := range x.r.Pools {
-		if p := &x.r.Pools[i]; p.Share[ActivityAllReduce] >= waitsFrom {
-			a.Sentences = append(a.Sentences, fmt.Sprintf(
-				"All-reduce over NVLink takes %s of %s GPU time; it stays inside the servers, and no fabric changes it.",
-				percent(p.Share[ActivityAllReduce]), p.Usage.Pool))
-		}
+	if s := x.allReduceSentence(); s != "" {
+		a.Sentences = append(a.Sentences, s)
 	}
 	if s := x.kvSentence(); s != "" {
 		a.Sentences = append(a.Sentences, s)
@@ -97,7 +93,7 @@ func (x *analysis) waiting(a *NetworkAnswer, p *PoolTime) {
 	a.Pool = p.Usage.Pool
 	a.TGSBound = x.bound()
 	x.r.Summary.TGSWithoutFabricWait = a.TGSBound
-	share := float64(p.FabricWait()) / million
+	share := part(p.FabricWait())
 	busiest, known := x.busiestLink()
 	head := ""
 	switch {
@@ -108,8 +104,10 @@ func (x *analysis) waiting(a *NetworkAnswer, p *PoolTime) {
 		return
 	case p.ofBusy(p.FabricWait()) < waitsFrom:
 		a.Waiter = NetworkWaits
-		head = fmt.Sprintf("The network waits for the GPUs: %s GPUs wait for the fabric %s of the time that they have work",
-			p.Usage.Pool, breakdown(p))
+		a.Sentences = append(a.Sentences, fmt.Sprintf(
+			"The network waits for the GPUs: %s GPUs wait for the fabric %s of the time that they have work; a faster one would gain at most %.1f %%.",
+			p.Usage.Pool, breakdown(p), (x.gain()-1)*100))
+		return
 	case !known:
 		a.Waiter = GPUWaits
 		head = fmt.Sprintf("The GPUs wait for the network: %s GPUs do so %s of the time that they have work", p.Usage.Pool, breakdown(p))
@@ -187,6 +185,11 @@ func (x *analysis) bound() *float64 {
 	if tgs == nil {
 		return nil
 	}
+	return num(*tgs * x.gain())
+}
+
+// gain is the factor of bound.
+func (x *analysis) gain() float64 {
 	factor := 1.0
 	for i := range x.r.Pools {
 		p := &x.r.Pools[i]
@@ -195,7 +198,7 @@ func (x *analysis) bound() *float64 {
 			factor = max(factor, float64(busy)/float64(work))
 		}
 	}
-	return num(*tgs * factor)
+	return factor
 }
 
 // cost says what waiting costs in tokens. It is an upper bound, and nothing at
@@ -205,12 +208,27 @@ func (x *analysis) cost(a *NetworkAnswer) string {
 	if tgs == nil || a.TGSBound == nil || *tgs == 0 {
 		return ""
 	}
-	gain := (*a.TGSBound / *tgs - 1) * 100
+	gain := (x.gain() - 1) * 100
 	if l := x.r.Saturation.Load; l == Underloaded || l == KeepingUp {
 		return fmt.Sprintf("; at this load that costs latency, not tokens: TGS is what was asked for. A saturated cluster could gain at most %.1f %%", gain)
 	}
 	return fmt.Sprintf("; with none of it and the same batches TGS would be at most %s instead of %s (+%.1f %%)",
 		short(*a.TGSBound), short(*tgs), gain)
+}
+
+// allReduceSentence states the all-reduce's part of GPU time, where it matters.
+func (x *analysis) allReduceSentence() string {
+	var parts []string
+	for i := range x.r.Pools {
+		if p := &x.r.Pools[i]; p.Share[ActivityAllReduce] >= waitsFrom {
+			parts = append(parts, percent(p.Share[ActivityAllReduce])+" of "+p.Usage.Pool)
+		}
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return "All-reduce over NVLink takes " + strings.Join(parts, " and ") +
+		" GPU time; it stays inside the servers, and no fabric changes it."
 }
 
 // worthSplitting is the share, in millionths, from which the KV transfer's part

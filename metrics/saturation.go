@@ -45,9 +45,12 @@ type Saturation struct {
 	ServedOverOffered *float64
 	// First and Second are the mean number of requests at each stage in the two
 	// halves of the arrival window, and RunningFirst and RunningSecond those in
-	// decode steps in its third and fourth quarter.
+	// decode steps in its third and fourth quarter; RunningGrowth is what they
+	// gain over the window beyond what a changing arrival rate explains (Little's
+	// law: at a constant residence time, occupancy follows the rate).
 	First, Second               [NumStages]float64
 	RunningFirst, RunningSecond float64
+	RunningGrowth               float64
 	// Growth is how many requests every stage gains over the arrival window,
 	// extrapolated from its halves; Noise is how much it may gain by chance when
 	// the cluster keeps up.
@@ -102,6 +105,7 @@ func (x *analysis) saturation() {
 	late := halve(halves[1])
 	var first, second [NumStages]float64
 	var offered, served, rejected int
+	var quarter [2]float64
 	var gaps []float64
 	last := sim.Never
 	for i := range x.r.Requests {
@@ -121,6 +125,11 @@ func (x *analysis) saturation() {
 		if halves[1].Contains(q.Finish) {
 			served++
 		}
+		for k := range late {
+			if late[k].Contains(q.Arrival) {
+				quarter[k]++
+			}
+		}
 		stay := stayOf(q, x.r.Whole.To)
 		for k := range stay.stage {
 			w := stay.stage[k]
@@ -138,6 +147,9 @@ func (x *analysis) saturation() {
 		}
 		s.RunningFirst /= max(late[0].Length(), 1).Seconds()
 		s.RunningSecond /= max(late[1].Length(), 1).Seconds()
+		if quarter[0] > 0 {
+			s.RunningGrowth = 4 * (s.RunningSecond - float64(s.RunningFirst*(quarter[1]/quarter[0])))
+		}
 		s.PrefillBusy = x.prefillBusy(halves[1])
 	}
 	if offered > 0 {
@@ -214,7 +226,7 @@ func (x *analysis) judge(s *Saturation) {
 		s.Evidence = s.overload(worst)
 		return
 	}
-	running := float64(4 * (s.RunningSecond - s.RunningFirst))
+	running := s.RunningGrowth
 	life := sim.FromSeconds(x.r.E2E.P50 / 1e3)
 	lives := x.r.Arrivals.Length().Seconds() / max(life, 1).Seconds()
 	switch {

@@ -2,6 +2,7 @@ package metrics_test
 
 import (
 	"fmt"
+	"math"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -145,8 +146,9 @@ func TestTransients(t *testing.T) {
 	require.Contains(t, r.Saturation.Evidence, "one instant")
 
 	filling := md1(1000, 0.5, 1) // 200 s of arrivals
+	filling.StepCompute = 10 * sim.Second
 	for i := range filling.Requests {
-		filling.Requests[i].OutputTokens = 2000 // 200 s of decoding
+		filling.Requests[i].OutputTokens = 20 // 200 s of decoding
 	}
 	r = measure(t, filling, metrics.DefaultConfig(), nil)
 	require.Equal(t, "inconclusive", r.Saturation.String(), r.Saturation.Evidence)
@@ -158,6 +160,35 @@ func TestTransients(t *testing.T) {
 	}
 	r = measure(t, rush, metrics.DefaultConfig(), nil)
 	require.Contains(t, []string{"underloaded", "keeping up"}, r.Saturation.String(), r.Saturation.Evidence)
+}
+
+// More running requests are no overload when more arrive; they are when each
+// stays longer and longer.
+func TestRunningRequestsFollowTheRate(t *testing.T) {
+	rising := func(seed uint64) metricstest.Story {
+		story := md1(2000, 0.5, seed)
+		story.Prefillers, story.StepCompute = 8, sim.Second
+		last := story.Requests[len(story.Requests)-1].Arrival.Seconds()
+		for i := range story.Requests {
+			at := story.Requests[i].Arrival.Seconds()
+			story.Requests[i].Arrival = sim.FromSeconds(math.Sqrt(at * last)) // the rate rises linearly
+			story.Requests[i].OutputTokens = 20                               // 20 s of decoding in 400 s
+		}
+		return story
+	}
+	got := judgeAll(t, rising)
+	require.Zero(t, got["saturated (decode batch)"], "%v", got)
+	require.Zero(t, got["inconclusive"], "%v", got)
+
+	got = judgeAll(t, func(seed uint64) metricstest.Story {
+		story := md1(2000, 0.5, seed)
+		story.Prefillers, story.StepCompute = 8, sim.Second
+		for i := range story.Requests {
+			story.Requests[i].OutputTokens = 1 + i/40 // to 50 s of decoding at the end
+		}
+		return story
+	})
+	require.Equal(t, map[string]int{"saturated (decode batch)": 10}, got)
 }
 
 // Requests in batches of 50 make a queue that swings far more than Poisson

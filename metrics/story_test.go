@@ -27,7 +27,7 @@ func clockwork() metricstest.Story {
 		Requests:   metricstest.Regular(11, s, 1000, 11),
 		Prefillers: 1, Prefill: 400 * ms, PrefillComm: 100 * ms, Transfer: 100 * ms,
 		StepCompute: 60 * ms, StepComm: 30 * ms, StepHost: 10 * ms,
-		PrefillGPUs: 4, DecodeGPUs: 8, DecodeRank: 2,
+		PrefillGPUs: 4, DecodeGPUs: 8, DecodeRanks: 2,
 	}
 }
 
@@ -194,14 +194,17 @@ func TestSeriesConserves(t *testing.T) {
 		r, err := story.Measure(cfg, nil)
 		require.NoError(t, err)
 		var arrivals, finished, prompt, output int64
-		var inSystem, queue, running float64
+		var inSystem, running float64
+		var waiting [metrics.NumStages]float64
 		for i, row := range r.Series {
 			arrivals += row.Arrivals
 			finished += row.Finished
 			prompt += row.PromptTokens
 			output += row.OutputTokens
 			inSystem += row.InSystem * row.Length().Seconds()
-			queue += row.Waiting[metrics.StageQueue] * row.Length().Seconds()
+			for k, n := range row.Waiting {
+				waiting[k] += n * row.Length().Seconds()
+			}
 			running += row.Running * row.Length().Seconds()
 			require.Positive(t, row.Length())
 			if i > 0 {
@@ -213,15 +216,19 @@ func TestSeriesConserves(t *testing.T) {
 		require.Equal(t, int64(n), finished)
 		require.Equal(t, r.Summary.PrefilledTokens, prompt)
 		require.Equal(t, r.Summary.TotalOutputTokens, output)
-		var e2e, waited, decoding float64
+		var e2e, decoding float64
+		var waited [metrics.NumStages]float64
 		for i := range r.Requests {
 			q := &r.Requests[i]
 			e2e += q.E2E().Seconds()
-			waited += q.TTFT[serving.PieceQueue].Seconds()
+			waited[metrics.StageQueue] += q.TTFT[serving.PieceQueue].Seconds()
+			waited[metrics.StageDecodeMemory] += q.TTFT[serving.PieceDecodeMemory].Seconds()
+			waited[metrics.StageTransfer] += (q.TTFT[serving.PieceTransferWire] + q.TTFT[serving.PieceTransferQueue]).Seconds()
+			waited[metrics.StageDecodeWait] += q.TTFT[serving.PieceDecodeWait].Seconds()
 			decoding += 0.1 * float64(q.OutputTokens)
 		}
 		require.InDelta(t, e2e, inSystem, 1e-6)
-		require.InDelta(t, waited, queue, 1e-6)
+		require.InDeltaSlice(t, waited[:], waiting[:], 1e-6)
 		require.InDelta(t, decoding, running, 1e-6)
 	})
 }

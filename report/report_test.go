@@ -38,7 +38,7 @@ func busyDay(t testing.TB) report.Run {
 		Requests:   metricstest.Poisson(400, 8, 1000, 12, 7),
 		Prefillers: 1, Prefill: 80 * ms, PrefillComm: 20 * ms, Wires: 2, Transfer: 13*ms + 1,
 		StepCompute: 20 * ms, StepComm: 8 * ms, StepHost: 2 * ms,
-		PrefillGPUs: 8, DecodeGPUs: 16, DecodeRank: 4,
+		PrefillGPUs: 8, DecodeGPUs: 16, DecodeRanks: 4,
 		Reject: map[int]string{17: `prompt of 1000 tokens, "too long" for a rank`},
 	}
 	cfg := metrics.DefaultConfig()
@@ -150,6 +150,8 @@ func TestColours(t *testing.T) {
 	run := busyDay(t)
 	plain, coloured := render(t, run, report.Options{}), render(t, run, report.Options{Color: true})
 	require.NotContains(t, plain, "\x1b")
+	require.Contains(t, coloured, "\x1b[1;32mKeeping up\x1b[0m")
+	require.Contains(t, coloured, "\x1b[1;31mSLO missed\x1b[0m")
 	for strings.Contains(coloured, "\x1b[") {
 		i := strings.Index(coloured, "\x1b[")
 		coloured = coloured[:i] + coloured[i+strings.IndexByte(coloured[i:], 'm')+1:]

@@ -108,10 +108,10 @@ type timingJSON struct {
 }
 
 // WriteRun writes a run folder. Everything is first written to a hidden folder
-// beside dir and then put in its place by renaming, so that dir is the old run
-// or the new one and never half of either; a killed process leaves at most a
-// hidden .NAME.tmp-* folder behind. A folder that holds an earlier run is
-// replaced as a whole; any other that is not empty is refused.
+// beside dir and then put in its place by renaming, so that dir is the old run,
+// the new one or, for an instant, not there, and never half of either. A killed
+// process leaves at most hidden .NAME.tmp-* folders behind. A folder that holds
+// an earlier run is replaced as a whole; any other that is not empty is refused.
 func WriteRun(dir string, r Run) error {
 	if r.Result == nil {
 		return errors.New("report: a run without a result")

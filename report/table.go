@@ -300,17 +300,17 @@ func (p *printer) verdict() {
 	word := strings.ToUpper(v.String()[:1]) + v.String()[1:]
 	p.point(word, loadColor(v.Load), v.Evidence)
 	for _, s := range p.r.Network.Sentences {
-		p.point("", 0, s)
+		p.point("", "", s)
 	}
 	switch m := p.s.SLOMet; {
 	case m == nil:
 	case *m:
-		p.point("SLO met", text.FgGreen, sloWhy(p.r))
+		p.point("SLO met", green, sloWhy(p.r))
 	default:
-		p.point("SLO missed", text.FgRed, sloWhy(p.r))
+		p.point("SLO missed", red, sloWhy(p.r))
 	}
 	for _, n := range p.r.Notes {
-		p.point("", 0, "Note: "+n)
+		p.point("", "", "Note: "+n)
 	}
 }
 
@@ -334,25 +334,34 @@ func sloWhy(r *metrics.Result) string {
 	return fmt.Sprintf("%d of %d requests did not finish.", r.Summary.Failed, r.Summary.RequestsArrived)
 }
 
-func loadColor(l metrics.Load) text.Color {
+// ANSI escape codes (ECMA-48, select graphic rendition).
+const (
+	bold   = "\x1b[1m"
+	red    = "\x1b[1;31m"
+	green  = "\x1b[1;32m"
+	yellow = "\x1b[1;33m"
+	reset  = "\x1b[0m"
+)
+
+func loadColor(l metrics.Load) string {
 	switch l {
 	case metrics.Saturated:
-		return text.FgRed
+		return red
 	case metrics.Inconclusive:
-		return text.FgYellow
+		return yellow
 	}
-	return text.FgGreen
+	return green
 }
 
 // point is one verdict, in its colour, and why.
-func (p *printer) point(word string, c text.Color, why string) {
+func (p *printer) point(word, color, why string) {
 	const indent = "  "
 	if word != "" {
 		why = word + ". " + why
 	}
 	plain := wrap(why, p.o.Width-len(indent))
 	if p.o.Color && word != "" && strings.HasPrefix(plain, word) {
-		plain = text.Colors{text.Bold, c}.Sprint(word) + plain[len(word):]
+		plain = color + word + reset + plain[len(word):]
 	}
 	p.out.WriteString("* " + strings.ReplaceAll(plain, "\n", "\n"+indent) + "\n")
 }
@@ -361,7 +370,7 @@ func (p *printer) paragraph(s string) { p.out.WriteString(wrap(s, p.o.Width) + "
 
 func (p *printer) bold(s string) string {
 	if p.o.Color {
-		return text.Bold.Sprint(s)
+		return bold + s + reset
 	}
 	return s
 }

@@ -22,11 +22,11 @@ import (
 // StepCompute + StepComm + StepHost. Every queue is first come, first served,
 // and has no limit when its number is 0.
 type Story struct {
-	Requests                            []workload.Request
-	Prefillers, Memory, Wires, Batch    int
-	Prefill, PrefillComm, Transfer      sim.Time
-	StepCompute, StepComm, StepHost     sim.Time
-	PrefillGPUs, DecodeGPUs, DecodeRank int
+	Requests                             []workload.Request
+	Prefillers, Memory, Wires, Batch     int
+	Prefill, PrefillComm, Transfer       sim.Time
+	StepCompute, StepComm, StepHost      sim.Time
+	PrefillGPUs, DecodeGPUs, DecodeRanks int
 	// Reject names the requests, by ID, that are refused, and why.
 	Reject map[int]string
 	// Stop is when the run is cut short; 0 lets it finish.
@@ -118,7 +118,7 @@ func (s Story) Play(l serving.Listener) metrics.Account {
 		r.Finish = began + step*sim.Time(q.OutputTokens)
 		memory.occupy(m, r.Finish)
 		batch.occupy(b, r.Finish)
-		r.DecodeRank = i % max(s.DecodeRank, 1)
+		r.DecodeRank = i % max(s.DecodeRanks, 1)
 		r.KVBytes = units.Bytes(q.PromptTokens) * 70272
 		more := sim.Time(q.OutputTokens - 1)
 		r.TTFT = serving.Pieces{
@@ -221,7 +221,7 @@ func (s Story) Usage(end sim.Time, prefilled int64) metrics.Account {
 	prefill.Idle = max(end*sim.Time(s.PrefillGPUs)-prefill.Compute-prefill.Dispatch, 0)
 	return metrics.Account{End: end, GPUs: s.PrefillGPUs + s.DecodeGPUs, Pools: []serving.PoolUsage{
 		{Pool: "prefill", Instances: prefillers, Ranks: prefillers, GPUs: s.PrefillGPUs, Time: prefill, Tokens: prefilled},
-		{Pool: "decode", Instances: 1, Ranks: max(s.DecodeRank, 1), GPUs: s.DecodeGPUs, Time: decode},
+		{Pool: "decode", Instances: 1, Ranks: max(s.DecodeRanks, 1), GPUs: s.DecodeGPUs, Time: decode},
 	}}
 }
 
