@@ -37,11 +37,15 @@ type hop struct {
 	delay Time
 }
 
-func hops(delays []Time) []hop {
+// numHops is a power of two, so that finding the next costs no division.
+const numHops = 1 << 14
+
+func hops(delays []Time) *[numHops]hop {
 	r := rand.New(rand.NewPCG(1, 2))
-	hs := make([]hop, 1<<14)
+	hs := new([numHops]hop)
 	for i := range hs {
-		if l := r.IntN(len(delays)); r.IntN(100) < 96 {
+		if len(delays) > 0 && r.IntN(100) < 96 {
+			l := r.IntN(len(delays))
 			hs[i] = hop{l, delays[l]}
 		} else {
 			hs[i] = hop{-1, Time(r.Int64N(int64(20 * Microsecond)))}
@@ -51,19 +55,19 @@ func hops(delays []Time) []hop {
 }
 
 // holdQueue lets b hold a queue at n pending events through its pop and push.
-func holdQueue(b *testing.B, n int, delays []Time, pop func() entry, push func(hop, entry)) {
+func holdQueue(b *testing.B, n int, delays []Time, pop func() entry, push func(*hop, entry)) {
 	hs := hops(delays)
 	r := rand.New(rand.NewPCG(3, 4))
 	seq := uint64(0)
 	for range n {
 		seq++
-		push(hop{lane: -1}, entry{at: Time(r.Int64N(int64(Microsecond))), seq: seq})
+		push(&hop{lane: -1}, entry{at: Time(r.Int64N(int64(Microsecond))), seq: seq})
 	}
 	hold := func(n int) {
 		for range n {
 			x := pop()
 			seq++
-			h := hs[seq%uint64(len(hs))]
+			h := &hs[seq%numHops]
 			push(h, entry{x.at + h.delay, seq, x.what})
 		}
 	}
@@ -81,7 +85,7 @@ func holdLanes(b *testing.B, n int, delays []Time) {
 	}
 	holdQueue(b, n, delays,
 		func() entry { x, _ := q.pop(Never - 1); return x },
-		func(h hop, x entry) {
+		func(h *hop, x entry) {
 			if h.lane < 0 {
 				q.push(x)
 			} else {
@@ -94,7 +98,7 @@ func holdPlain(b *testing.B, n int, delays []Time) {
 	var q plainQueue
 	holdQueue(b, n, delays,
 		func() entry { x, _ := q.pop(Never - 1); return x },
-		func(_ hop, x entry) { q.push(x.at, x.seq, x.what) })
+		func(_ *hop, x entry) { q.push(x.at, x.seq, x.what) })
 }
 
 // An anyHeap is the standard library's heap, whose Push and Pop box every event.
@@ -117,7 +121,7 @@ func holdContainer(b *testing.B, n int, delays []Time) {
 	var q anyHeap
 	holdQueue(b, n, delays,
 		func() entry { return heap.Pop(&q).(entry) },
-		func(_ hop, x entry) { heap.Push(&q, x) })
+		func(_ *hop, x entry) { heap.Push(&q, x) })
 }
 
 // BenchmarkHold is one pop and push of the bare queues, with two lanes.
@@ -141,13 +145,84 @@ func BenchmarkLaneCount(b *testing.B) {
 	}
 }
 
+// A binaryHeap is eventHeap with two children: the same padding, the same
+// branch-free choice. It is here to choose the arity by.
+type binaryHeap struct{ eventHeap }
+
+func (h *binaryHeap) push(x entry) {
+	if h.n+4 >= len(h.a) {
+		h.a = nones(h.a, h.n)
+	}
+	a, i := h.a, uint(h.n)
+	h.n++
+	for i > 0 {
+		p := (i - 1) / 2
+		up := a[p]
+		if up.at <= x.at {
+			break
+		}
+		a[i] = up
+		i = p
+	}
+	a[i] = x
+}
+
+func (h *binaryHeap) pop() entry {
+	a := h.a
+	top := a[0]
+	h.n--
+	x := a[h.n]
+	a[h.n] = none
+	if h.n == 0 {
+		return top
+	}
+	i := 0
+	for c := 1; c < h.n; c = 2*i + 1 {
+		pair := (*[2]entry)(a[c:])
+		m := less(pair[1].key(), pair[0].key()) & 1
+		child := pair[m]
+		if less(x.key(), child.key()) == 1 {
+			break
+		}
+		a[i] = child
+		i = c + int(m)
+	}
+	a[i] = x
+	return top
+}
+
+// BenchmarkIrregular is one pop and push when every event is irregular, up to
+// 20 us: eventHeap against two children per node, and against the plain heap.
+func BenchmarkIrregular(b *testing.B) {
+	hold := func(name string, hold func(b *testing.B, n int)) {
+		for _, n := range append([]int{16}, pendings...) {
+			b.Run(fmt.Sprintf("%s/pending=%d", name, n), func(b *testing.B) { hold(b, n) })
+		}
+	}
+	hold("4-ary", func(b *testing.B, n int) {
+		var h eventHeap
+		h.init()
+		holdQueue(b, n, nil,
+			func() entry { x, _ := h.pop(); return x },
+			func(_ *hop, x entry) { h.push(x) })
+	})
+	hold("2-ary", func(b *testing.B, n int) {
+		var h binaryHeap
+		h.init()
+		holdQueue(b, n, nil,
+			func() entry { return h.pop() },
+			func(_ *hop, x entry) { h.push(x) })
+	})
+	hold("plain", func(b *testing.B, n int) { holdPlain(b, n, nil) })
+}
+
 // A holder is a handler that keeps its engine at a constant number of pending
 // events, the next event's delay being the next of a list.
 type holder struct {
 	engine *Engine
 	self   HandlerID
 	lanes  []Lane
-	hops   []hop
+	hops   *[numHops]hop
 	left   int
 }
 
@@ -155,7 +230,7 @@ func (h *holder) Handle(e Event) {
 	if h.left--; h.left == 0 {
 		h.engine.Stop()
 	}
-	next := h.hops[uint(h.left)%uint(len(h.hops))]
+	next := &h.hops[uint(h.left)%numHops]
 	if next.lane < 0 {
 		h.engine.After(next.delay, h.self, e.Kind, e.Arg)
 	} else {
@@ -197,5 +272,80 @@ func BenchmarkEngine(b *testing.B) {
 				b.ReportMetric(float64(b.N)/b.Elapsed().Seconds()/1e6, "Mevents/s")
 			})
 		}
+	}
+}
+
+// BenchmarkTimer is one Arm of a timer among many that are armed: pushed back to
+// the end as a retransmission timer is by every acknowledgement, moved anywhere,
+// or disarmed and armed again.
+func BenchmarkTimer(b *testing.B) {
+	for _, n := range []int{256, 16 << 10} {
+		r := rand.New(rand.NewPCG(5, 6))
+		var anywhere [4093]Time // a prime: no timer gets the same instant every round
+		for i := range anywhere {
+			anywhere[i] = Time(r.Int64N(int64(Millisecond)))
+		}
+		armed := func() (*Engine, []Timer) {
+			e := New()
+			h := e.Register(quiet{})
+			timers := make([]Timer, n)
+			for i := range timers {
+				timers[i] = e.NewTimer(h, 0, uint32(i))
+			}
+			r.Shuffle(n, func(i, j int) { timers[i], timers[j] = timers[j], timers[i] })
+			for i, id := range timers {
+				e.Arm(id, Time(i))
+			}
+			return e, timers
+		}
+		each := func(name string, do func(e *Engine, id Timer, i int)) {
+			b.Run(fmt.Sprintf("%s/armed=%d", name, n), func(b *testing.B) {
+				e, timers := armed()
+				b.ReportAllocs()
+				b.ResetTimer()
+				for i := range b.N {
+					do(e, timers[i&(n-1)], i)
+				}
+			})
+		}
+		each("push back", func(e *Engine, id Timer, i int) { e.Arm(id, Time(n+i)) })
+		each("anywhere", func(e *Engine, id Timer, i int) { e.Arm(id, anywhere[i%len(anywhere)]) })
+		each("disarm and arm", func(e *Engine, id Timer, i int) {
+			e.Disarm(id)
+			e.Arm(id, anywhere[i%len(anywhere)])
+		})
+		b.Run(fmt.Sprintf("expire and arm/armed=%d", n), func(b *testing.B) {
+			h := &rearmer{after: &anywhere}
+			h.engine, _ = armed()
+			h.engine.handlers[0] = h
+			b.ReportAllocs()
+			b.ResetTimer()
+			for range b.N {
+				h.engine.step(Never - 1)
+			}
+		})
+	}
+}
+
+// A rearmer arms the timer that went off.
+type rearmer struct {
+	engine *Engine
+	after  *[4093]Time
+	n      int
+}
+
+func (h *rearmer) Handle(e Event) {
+	h.n++
+	h.engine.Arm(Timer(e.Arg), e.At+h.after[h.n%len(h.after)])
+}
+
+// BenchmarkFingerprint is what an executed event's fingerprint costs.
+func BenchmarkFingerprint(b *testing.B) {
+	fp := uint64(fingerprintSeed)
+	for i := range b.N {
+		fp = fold(fold(fp, uint64(i)), 7)
+	}
+	if fp == 0 {
+		b.Log("unlikely")
 	}
 }

@@ -27,7 +27,11 @@ type Engine struct {
 	// laneOf finds the lane of a delay. It is looked up, never ranged over.
 	laneOf   map[Time]Lane
 	handlers []Handler
-	last     key // of the latest event; kept when invariants are enabled
+
+	// Kept when invariants are enabled: the key of the latest event, and the
+	// number of events until the next check of the whole queue.
+	last       key
+	untilCheck int
 }
 
 // An Option changes how an Engine orders its events.
@@ -225,7 +229,7 @@ func (e *Engine) Events() uint64 { return e.events }
 
 // Fingerprint is a hash of the run so far: of the instant, handler, kind and
 // argument of every event executed and of every value given to Mix, in order.
-// Runs of the same model with equal fingerprints took the same course.
+// Runs of one model with equal fingerprints took the same course.
 func (e *Engine) Fingerprint() uint64 { return scramble(e.fingerprint) }
 
 // Mix adds a value to the fingerprint, such as a measurement or a decision that
@@ -274,7 +278,8 @@ func (e *Engine) check(x entry) {
 		panic(fmt.Sprintf("sim: event %v after %v", x, e.last))
 	}
 	e.last = x.key()
-	if e.plain == nil && e.events%256 == 0 {
+	if e.untilCheck--; e.plain == nil && e.untilCheck < 0 {
 		e.queue.check()
+		e.untilCheck = e.queue.len() // so that an event costs O(1) on average
 	}
 }

@@ -256,6 +256,9 @@ func (a *actor) Handle(e Event) {
 }
 
 func (a *actor) look(e Event) {
+	if e, ok := a.k.(*Engine); ok {
+		e.queue.check()
+	}
 	s := seen{Event: e, Now: a.k.Now(), Pending: a.k.Pending()}
 	for _, id := range a.timer {
 		at, ok := a.k.Armed(id)

@@ -1,10 +1,6 @@
 package sim
 
-import (
-	"fmt"
-
-	"github.com/tgssim/tgssim/internal/invariants"
-)
+import "fmt"
 
 // A source is one sorted supply of events; the next event of a queue is the
 // least of its sources' heads. Lane l is source firstLane+l.
@@ -49,12 +45,8 @@ func (q *queue) build() {
 	n := firstLane + len(q.rings)
 	q.heads = make([]key, n)
 	q.tree = make([]uint32, 2*n)
-	q.heads[srcIrregular] = q.irregular.head()
-	q.heads[srcTimers] = q.timers.head()
-	for i := range q.rings {
-		q.heads[firstLane+i] = q.rings[i].head()
-	}
 	for s := range n {
+		q.heads[s] = q.sourceHead(s)
 		q.tree[n+s] = uint32(s)
 	}
 	for p := n - 1; p > 0; p-- {
@@ -143,27 +135,31 @@ func (q *queue) len() int {
 	return n
 }
 
-// check panics when the queue contradicts itself; for builds with invariants.
+// sourceHead is the key of source s's first event, asked of the source itself.
+func (q *queue) sourceHead(s int) key {
+	switch s {
+	case srcIrregular:
+		return q.irregular.head()
+	case srcTimers:
+		return q.timers.head()
+	}
+	return q.rings[s-firstLane].head()
+}
+
+// check panics when the queue contradicts itself. It looks at every event.
 func (q *queue) check() {
-	if !invariants.Enabled {
-		return
-	}
-	want := []key{q.irregular.head(), q.timers.head()}
-	for i := range q.rings {
-		q.rings[i].check(i)
-		want = append(want, q.rings[i].head())
-	}
-	best := 0
-	for s, k := range want {
-		if q.heads[s] != k {
-			panic(fmt.Sprintf("sim: source %d: cached head %v, real head %v", s, q.heads[s], k))
+	winner := q.heads[q.tree[1]]
+	for s, cached := range q.heads {
+		k := q.sourceHead(s)
+		if k != cached {
+			panic(fmt.Sprintf("sim: source %d: cached head %v, real head %v", s, cached, k))
 		}
-		if less(k, want[best]) == 1 {
-			best = s
+		if less(k, winner) == 1 {
+			panic(fmt.Sprintf("sim: %v is next by the tree, but %v comes before it", winner, k))
 		}
 	}
-	if w := want[q.tree[1]]; w != want[best] {
-		panic(fmt.Sprintf("sim: the tree says %v comes next, but %v does", w, want[best]))
+	for lane := range q.rings {
+		q.rings[lane].check(lane)
 	}
 	q.irregular.check()
 	q.timers.check()

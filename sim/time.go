@@ -197,7 +197,7 @@ func digitsOf(s string) string {
 // exponent reads digits, up to a bound that leaves room for the length of any
 // text.
 func exponent(digits string, negative bool) int {
-	const bound = 1 << 40
+	const bound = 1 << 30
 	e, err := strconv.Atoi(digits)
 	if err != nil || e > bound {
 		e = bound

@@ -119,7 +119,8 @@ func (h *timerHeap) put(i int, x entry) {
 }
 
 func (h *timerHeap) check() {
-	(&eventHeap{h.a, h.n}).check()
+	heap := eventHeap{h.a, h.n}
+	heap.check()
 	armed := 0
 	for id, p := range h.place {
 		if p < 0 {
