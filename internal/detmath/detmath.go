@@ -10,8 +10,9 @@
 // a rounding, so that nothing is left to fuse. Where an exact product is wanted
 // the code says math.FMA, which rounds once everywhere, in software if need be.
 //
-// The results are within 1 ulp of the exact value (see the tests for the
-// measured maxima), and special values are treated as package math does.
+// Against 320-bit arithmetic, at 200,000 points of every range, the largest
+// errors found are 0.84 ulp (Exp), 0.79 (Log), 1.15 (Log1p) and 0.86 (Pow).
+// Special values are treated as package math does.
 package detmath
 
 import "math"
