@@ -83,6 +83,36 @@ func TestSharingWithoutContention(t *testing.T) {
 	require.Zero(t, b.net.round, "rates were solved for though no link is contended")
 }
 
+// A collective made while messages and rivals are already under way meets them
+// all the same.
+func TestCollectiveMadeLate(t *testing.T) {
+	b := newBench(t, plain(), build(t, bare(10, 1, 0)))
+	b.net.Send(Message{Src: 9, Dst: 0, Bytes: units.GB}, b)
+	c := b.newCollective(allToAll("late", gpuRange(0, 8), 50_000_000), same(8, 1))
+	c.Start(0, 1, b)
+	b.settled()
+	require.InDelta(t, 1./8, b.rates(2)[0], 1e-9)
+	b.newCollective(allToAll("later", gpuRange(0, 8), 50_000_000), same(8, 1)).Start(0, 1, b)
+	b.settled()
+	require.InDelta(t, 1./15, b.rates(2)[0], 1e-9)
+	b.run()
+}
+
+// Of two links that take equally long, the one with more pairs says what a share
+// is: the sender of two halves counts as two beside a flow, though its twin sends
+// the same in one piece.
+func TestSharesOfEquallyLoadedLinks(t *testing.T) {
+	b := newBench(t, plain(), build(t, bare(10, 1, 0)))
+	spec := CollectiveSpec{Name: "twins", Class: ClassEP, Ranks: 1, Shares: []Share{
+		{Src: 0, Dst: 1, Milli: 1e9}, {Src: 5, Dst: 6, Milli: 5e8}, {Src: 5, Dst: 7, Milli: 5e8},
+	}}
+	b.newCollective(spec, []int64{1}).Start(0, 1, b)
+	b.net.Send(Message{Src: 5, Dst: 9, Bytes: units.GB}, b)
+	b.settled()
+	require.InDelta(t, 1./3, b.rates(2)[0], 1e-9)
+	b.run()
+}
+
 // A run keeps the units with which it was started.
 func TestSetUnitsDuringARun(t *testing.T) {
 	b := newBench(t, plain(), build(t, bare(8, 1, 0)))

@@ -121,6 +121,17 @@ func TestBackToBackFlowsDoNotMeet(t *testing.T) {
 	}
 }
 
+// Deliveries at one instant come in the order in which the transfers began.
+func TestDeliveriesAreFIFO(t *testing.T) {
+	b := newBench(t, plain(), build(t, bare(64, 1, 0)))
+	for i := range 32 {
+		b.send(topology.GPU(2*(i*13%32)), topology.GPU(2*(i*13%32)+1), 50_000)
+	}
+	for i, d := range b.run() {
+		require.Equal(t, uint64(i), d.Tag)
+	}
+}
+
 // n flows into one NIC, or out of one, take n times as long; the last of them as
 // long as one of n times the size.
 func TestIncastTakesNTimes(t *testing.T) {
