@@ -85,6 +85,12 @@ func TestLinks(t *testing.T) {
 	}
 	require.Equal(t, []string{"leaf0>spine1", "leaf0>spine0", "leaf1>spine0", "leaf1>spine1", "leaf0>nic0"}, names)
 
+	cfg := metrics.DefaultConfig()
+	cfg.TopLinks = 1000
+	r = measure(t, clockwork(), cfg, load(1))
+	require.Len(t, r.Links.Hottest, 2, "idle links are not hot")
+	require.Len(t, r.Links.All, 16)
+
 	var tiers []metrics.Tier
 	for _, u := range r.Links.Tiers {
 		tiers = append(tiers, u.Tier)
@@ -174,6 +180,18 @@ func TestAllReduceIsNotTheFabrics(t *testing.T) {
 	require.Equal(t, 0., *r.Summary.FabricWaitDecode)
 	require.Equal(t, "All-reduce over NVLink takes 37.5 % of decode GPU time; it stays inside the servers, and no fabric changes it.",
 		r.Network.Sentences[1])
+}
+
+// Prefill memory full of KV that has not left may be decode memory's fault; the
+// fabric's share of it shows on the decode side.
+func TestBlockedPrefillIsNotTheFabrics(t *testing.T) {
+	r := measure(t, clockwork(), metrics.DefaultConfig(), both(load(0), func(a *metrics.Account) {
+		a.Pools[0].Time = serving.GPUTime{Compute: a.End, WaitingKV: a.End * 3}
+		a.Pools[1].Time = serving.GPUTime{Compute: a.End * 8}
+	}))
+	require.Equal(t, metrics.NetworkWaits, r.Network.Waiter)
+	require.Equal(t, 0.75, r.Summary.GPUTimePrefill.WaitingKV)
+	require.Equal(t, 0., *r.Summary.FabricWaitPrefill)
 }
 
 // What waiting costs is a promise of tokens only when the cluster has more work

@@ -76,6 +76,16 @@ func TestShortRunsDoNotMislead(t *testing.T) {
 	}
 }
 
+// An overload of 5 % that chance happens to hide: the growth is more than chance
+// makes likely and less than proof, and the verdict says so.
+func TestCloseToTheLimit(t *testing.T) {
+	r := measure(t, md1(10_000, 1.05, 15), metrics.DefaultConfig(), nil)
+	growth := r.Saturation.Growth[metrics.StageQueue] / r.Saturation.Noise
+	require.True(t, growth > 1.5 && growth < 3, "the story is no longer the one meant: %v", growth)
+	require.Equal(t, "inconclusive", r.Saturation.String())
+	require.Contains(t, r.Saturation.Evidence, "Close to its limit")
+}
+
 // Overload of each stage is found at that stage.
 func TestBottlenecks(t *testing.T) {
 	base := func(seed uint64) metricstest.Story {
@@ -194,13 +204,17 @@ func TestRunningRequestsFollowTheRate(t *testing.T) {
 // Requests in batches of 50 make a queue that swings far more than Poisson
 // arrivals do, and yet keeps up.
 func TestBatchesAreNotOverload(t *testing.T) {
-	got := judgeAll(t, func(seed uint64) metricstest.Story {
+	batches := func(seed uint64) metricstest.Story {
 		story := md1(3000, 0.8, seed)
 		for i := range story.Requests {
 			story.Requests[i].Arrival = story.Requests[i/50*50].Arrival
 		}
 		return story
-	})
+	}
+	// Intervals of 50 sums of exponentials and 49 zeros: c^2 is 50, nearly.
+	noise := measure(t, batches(1), metrics.DefaultConfig(), nil).Saturation.Noise
+	require.InEpsilon(t, math.Sqrt(3000*50), noise, 0.05)
+	got := judgeAll(t, batches)
 	require.Zero(t, got["saturated (prefill queue)"], "%v", got)
 }
 

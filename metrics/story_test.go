@@ -122,6 +122,15 @@ func TestVLLMConcurrencyIsPerSecond(t *testing.T) {
 	require.Equal(t, 2, m.MaxConcurrentRequests, "the first ends at 1.7 s, the second begins at 1.8 s")
 }
 
+// Who leaves at the instant of an arrival is no longer there.
+func TestPeakCountsInstants(t *testing.T) {
+	story := clockwork()
+	story.Requests = metricstest.Regular(4, 1700*ms, 1000, 11)
+	require.Equal(t, 1, measure(t, story, metrics.DefaultConfig(), nil).Summary.PeakRequestsInSystem)
+	story.Requests = metricstest.Regular(4, 1700*ms-1, 1000, 11)
+	require.Equal(t, 2, measure(t, story, metrics.DefaultConfig(), nil).Summary.PeakRequestsInSystem)
+}
+
 // One slow request among a hundred: the tail is that one, and its split is its
 // own.
 func TestTailSplitIsTheSlowOne(t *testing.T) {

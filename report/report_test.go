@@ -345,17 +345,19 @@ func list(t *testing.T, dir string) []string {
 // What is not ours is not touched.
 func TestForeignFoldersAreRefused(t *testing.T) {
 	run := busyDay(t)
-	for name, text := range map[string]string{
-		"notes.txt":         "do not delete",
-		report.ManifestFile: `{"manifest_version": 3, "name": "a browser extension"}`,
+	for _, f := range []struct{ name, text string }{
+		{"notes.txt", "do not delete"},
+		{report.ManifestFile, `{"manifest_version": 3, "name": "a browser extension"}`},
+		{report.ManifestFile, `{"tool": "another", "format": 1}`},
+		{report.ManifestFile, `{"tool": "tgssim", "format": 999}`},
 	} {
 		base := t.TempDir()
 		dir := filepath.Join(base, "mine")
 		require.NoError(t, os.Mkdir(dir, 0o755))
-		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
+		require.NoError(t, os.WriteFile(filepath.Join(dir, f.name), []byte(f.text), 0o644))
 		err := report.WriteRun(dir, run)
 		require.ErrorContains(t, err, "choose another folder")
-		require.Equal(t, map[string]string{name: text}, files(t, dir))
+		require.Equal(t, map[string]string{f.name: f.text}, files(t, dir))
 		require.Equal(t, []string{"mine"}, list(t, base))
 	}
 	file := filepath.Join(t.TempDir(), "file")
