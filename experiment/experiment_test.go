@@ -41,7 +41,7 @@ func conserves(t testing.TB, s *scenarios.Scenario, r *Result) {
 	sum := &r.Summary
 	require.Equal(t, sum.RequestsArrived, sum.Completed+sum.RequestsRejected+sum.RequestsUnfinished)
 	for _, p := range r.Pools {
-		require.Equal(t, r.End*sim.Time(p.Usage.GPUs), p.Usage.Time.Sum(), "GPU time of the %s pool", p.Usage.Pool)
+		require.Equal(t, sim.TotalOf(r.End, p.Usage.GPUs), p.Usage.Time.Sum(), "GPU time of the %s pool", p.Usage.Pool)
 	}
 	for _, q := range r.Requests {
 		if q.Outcome == serving.Finished {
@@ -156,11 +156,11 @@ func TestOversubscriptionCosts(t *testing.T) {
 		last = ttft + itl
 	}
 	// The prefill GPUs are what spans the spine hardest: their wait must grow.
-	comm := func(r *Result) sim.Time {
+	comm := func(r *Result) float64 {
 		u := r.Pools[0].Usage.Time
-		return u.Dispatch + u.Combine
+		return u.Dispatch.Seconds() + u.Combine.Seconds()
 	}
-	require.Greater(t, float64(comm(quarter)), 1.3*float64(comm(full)))
+	require.Greater(t, comm(quarter), 1.3*comm(full))
 }
 
 // An idle fabric is never blamed: a dense model whose instances fit in a server

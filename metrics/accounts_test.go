@@ -104,10 +104,11 @@ func busy(comm, waitingKV, idle sim.Time) func(a *metrics.Account) {
 		p := &a.Pools[1]
 		unit := a.End * sim.Time(p.GPUs) / 100
 		p.Time = serving.GPUTime{
-			Dispatch: comm * unit / 2, Combine: comm * unit / 2, WaitingKV: waitingKV * unit, Idle: idle * unit,
+			Compute:  sim.TotalOf(a.End*sim.Time(p.GPUs)-unit*(comm+waitingKV+idle), 1),
+			Dispatch: sim.TotalOf(comm*unit/2, 1), Combine: sim.TotalOf(comm*unit/2, 1),
+			WaitingKV: sim.TotalOf(waitingKV*unit, 1), Idle: sim.TotalOf(idle*unit, 1),
 		}
-		p.Time.Compute = a.End*sim.Time(p.GPUs) - p.Time.Dispatch - p.Time.Combine - p.Time.WaitingKV - p.Time.Idle
-		a.Pools[0].Time = serving.GPUTime{Idle: a.End * sim.Time(a.Pools[0].GPUs)}
+		a.Pools[0].Time = serving.GPUTime{Idle: sim.TotalOf(a.End, a.Pools[0].GPUs)}
 	}
 }
 
@@ -171,8 +172,8 @@ func TestIdleFabricIsNeverBlamed(t *testing.T) {
 // The all-reduce stays inside the servers: it is reported, and no fabric blamed.
 func TestAllReduceIsNotTheFabrics(t *testing.T) {
 	r := measure(t, clockwork(), metrics.DefaultConfig(), both(load(0), func(a *metrics.Account) {
-		a.Pools[1].Time = serving.GPUTime{Compute: a.End * 5, AllReduce: a.End * 3}
-		a.Pools[0].Time = serving.GPUTime{Compute: a.End * 4}
+		a.Pools[1].Time = serving.GPUTime{Compute: sim.TotalOf(a.End, 5), AllReduce: sim.TotalOf(a.End, 3)}
+		a.Pools[0].Time = serving.GPUTime{Compute: sim.TotalOf(a.End, 4)}
 	}))
 	require.Equal(t, metrics.NetworkWaits, r.Network.Waiter)
 	require.Equal(t, *r.Summary.TGS, *r.Network.TGSBound)
@@ -186,8 +187,8 @@ func TestAllReduceIsNotTheFabrics(t *testing.T) {
 // fabric's share of it shows on the decode side.
 func TestBlockedPrefillIsNotTheFabrics(t *testing.T) {
 	r := measure(t, clockwork(), metrics.DefaultConfig(), both(load(0), func(a *metrics.Account) {
-		a.Pools[0].Time = serving.GPUTime{Compute: a.End, WaitingKV: a.End * 3}
-		a.Pools[1].Time = serving.GPUTime{Compute: a.End * 8}
+		a.Pools[0].Time = serving.GPUTime{Compute: sim.TotalOf(a.End, 1), WaitingKV: sim.TotalOf(a.End, 3)}
+		a.Pools[1].Time = serving.GPUTime{Compute: sim.TotalOf(a.End, 8)}
 	}))
 	require.Equal(t, metrics.NetworkWaits, r.Network.Waiter)
 	require.Equal(t, 0.75, r.Summary.GPUTimePrefill.WaitingKV)
@@ -198,7 +199,7 @@ func TestBlockedPrefillIsNotTheFabrics(t *testing.T) {
 // than it can do.
 func TestCostDependsOnLoad(t *testing.T) {
 	alter := func(a *metrics.Account) {
-		a.Pools[1].Time = serving.GPUTime{Compute: 3 * sim.Second, Combine: sim.Second}
+		a.Pools[1].Time = serving.GPUTime{Compute: sim.TotalOf(sim.Second, 3), Combine: sim.TotalOf(sim.Second, 1)}
 		a.End = 0
 	}
 	light := measure(t, md1(1000, 0.5, 1), metrics.DefaultConfig(), alter)
@@ -211,11 +212,12 @@ func TestCostDependsOnLoad(t *testing.T) {
 func TestGPUTime(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r, err := clockwork().Measure(metrics.DefaultConfig(), func(a *metrics.Account) {
-			span := func(name string) sim.Time { return sim.Time(rapid.Int64Range(0, 1e18).Draw(t, name)) }
+			span := func(name string) sim.Total { return sim.TotalOf(sim.Time(rapid.Int64Range(0, 1e18).Draw(t, name)), 1) }
 			a.Pools[1].Time = serving.GPUTime{
 				Compute: span("compute"), Dispatch: span("dispatch"), Combine: span("combine"), AllReduce: span("allreduce"),
-				Barrier: span("barrier"), WaitingKV: span("kv"), Host: span("host"), Idle: 1 + span("idle"),
+				Barrier: span("barrier"), WaitingKV: span("kv"), Host: span("host"), Idle: span("idle"),
 			}
+			a.Pools[1].Time.Idle.Add(1, 1)
 		})
 		require.NoError(t, err)
 		sum := 0
@@ -224,7 +226,7 @@ func TestGPUTime(t *testing.T) {
 		}
 		require.Equal(t, 1_000_000, sum)
 	})
-	r := measure(t, clockwork(), metrics.DefaultConfig(), func(a *metrics.Account) { a.Pools[1].Time.Idle++ })
+	r := measure(t, clockwork(), metrics.DefaultConfig(), func(a *metrics.Account) { a.Pools[1].Time.Idle.Add(1, 1) })
 	require.Equal(t, []string{"The GPU time of the decode pool does not sum to its GPUs times the run's length."}, r.Notes)
 }
 

@@ -1,8 +1,6 @@
 package metrics
 
 import (
-	"math/bits"
-
 	"github.com/tgssim/tgssim/serving"
 	"github.com/tgssim/tgssim/sim"
 )
@@ -83,20 +81,15 @@ func (x *analysis) pools() {
 		p := PoolTime{Usage: u}
 		t := u.Time
 		weights := make([]float64, NumActivities)
-		for a, span := range [NumActivities]sim.Time{
+		for a, span := range [NumActivities]sim.Total{
 			t.Compute, t.Dispatch, t.Combine, t.AllReduce, t.Barrier, t.WaitingKV, t.Host, t.Idle,
 		} {
-			if span < 0 {
-				x.note("The %s pool reports negative %s time (%d GPU-picoseconds, perhaps an overflow); it is left out.",
-					u.Pool, Activity(a), int64(span))
-				span = 0
-			}
 			p.Seconds[a] = span.Seconds()
 			weights[a] = p.Seconds[a]
 		}
 		copy(p.Share[:], Shares(weights, million))
 		x.r.Pools = append(x.r.Pools, p)
-		if x.a.End > 0 && !accounted(u, x.a.End) {
+		if x.a.End > 0 && t.Sum() != sim.TotalOf(x.a.End, u.GPUs) {
 			x.note("The GPU time of the %s pool does not sum to its GPUs times the run's length.", u.Pool)
 		}
 	}
@@ -115,20 +108,6 @@ func (x *analysis) pools() {
 			s.PeakKVDecode = peakKV(p.Usage)
 		}
 	}
-}
-
-// accounted tells whether a pool's GPU time is its GPUs times the run, exactly.
-func accounted(u serving.PoolUsage, run sim.Time) bool {
-	t := u.Time
-	var hi, lo, carry uint64
-	for _, span := range []sim.Time{
-		t.Compute, t.Dispatch, t.Combine, t.AllReduce, t.Barrier, t.WaitingKV, t.Host, t.Idle,
-	} {
-		lo, carry = bits.Add64(lo, uint64(span), 0)
-		hi += carry
-	}
-	wantHi, wantLo := bits.Mul64(uint64(u.GPUs), uint64(run))
-	return hi == wantHi && lo == wantLo
 }
 
 // peakKV is the highest use of a rank's KV blocks, as a share.

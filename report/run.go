@@ -169,10 +169,22 @@ func place(dir string) (string, error) {
 	if len(entries) == 0 {
 		return target, nil
 	}
-	if _, err := ReadManifest(target); err != nil {
+	m, err := ReadManifest(target)
+	if err != nil {
 		return "", fmt.Errorf("%s is not empty and not a run of tgssim (%w): choose another folder, or empty it", dir, err)
 	}
+	for _, e := range entries {
+		if !m.lists(e.Name()) {
+			return "", fmt.Errorf("%s holds a run and also %s, which would be lost: move it, or choose another folder", dir, e.Name())
+		}
+	}
 	return target, nil
+}
+
+// lists tells whether a file is part of the run folder.
+func (m *Manifest) lists(name string) bool {
+	return name == ManifestFile || name == TimingFile ||
+		slices.ContainsFunc(m.Files, func(e ManifestEntry) bool { return e.Name == name })
 }
 
 // ReadManifest reads the manifest of a run folder. It fails when there is none,

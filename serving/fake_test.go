@@ -236,7 +236,7 @@ func (o *story) check(t testing.TB, s *setup) {
 		require.Equal(t, st.End-st.Start, st.Compute+st.Dispatch+st.Combine+st.AllReduce, "%+v", st)
 	}
 	for _, u := range o.usage {
-		require.Equal(t, o.end*sim.Time(u.GPUs), u.Time.Sum(), "%s: %+v", u.Pool, u.Time)
+		require.Equal(t, sim.TotalOf(o.end, u.GPUs), u.Time.Sum(), "%s: %+v", u.Pool, u.Time)
 	}
 	if s.until == sim.Never {
 		for _, p := range []*pool{o.cluster.prefill, o.cluster.decode} {

@@ -49,7 +49,7 @@ func (in *instance) wake() {
 func (in *instance) beginStep() {
 	now := in.pool.c.engine.Now()
 	if in.stepping {
-		in.time.Host += (now - in.ended) * sim.Time(in.gpus)
+		in.time.Host.Add(now-in.ended, in.gpus)
 	} else {
 		in.accountIdle(now)
 	}
@@ -77,12 +77,11 @@ func (in *instance) endStep() {
 	c := in.pool.c
 	now := c.engine.Now()
 	a := &in.stepper.acct
-	gpus := sim.Time(in.gpus)
-	in.time.Compute += a.ComputeTotal
-	in.time.Barrier += a.Compute*gpus - a.ComputeTotal
-	in.time.Dispatch += a.Dispatch * gpus
-	in.time.Combine += a.Combine * gpus
-	in.time.AllReduce += a.AllReduce * gpus
+	in.time.Compute.Add(a.ComputeTotal, 1)
+	in.time.Barrier.Add(a.Compute*sim.Time(in.gpus)-a.ComputeTotal, 1)
+	in.time.Dispatch.Add(a.Dispatch, in.gpus)
+	in.time.Combine.Add(a.Combine, in.gpus)
+	in.time.AllReduce.Add(a.AllReduce, in.gpus)
 	if l := c.opt.Listener.Step; l != nil {
 		l(&Step{
 			Pool: in.pool.name, Instance: in.index, Start: in.began, End: now,
@@ -112,11 +111,10 @@ func (in *instance) accountIdle(now sim.Time) {
 	if in.stepping {
 		return
 	}
-	d := (now - in.idleFrom) * sim.Time(in.gpus)
 	if in.starved() {
-		in.time.WaitingKV += d
+		in.time.WaitingKV.Add(now-in.idleFrom, in.gpus)
 	} else {
-		in.time.Idle += d
+		in.time.Idle.Add(now-in.idleFrom, in.gpus)
 	}
 	in.idleFrom = now
 }
@@ -136,19 +134,17 @@ func (in *instance) starved() bool {
 // close accounts for everything up to the end of the run. A step cut short is
 // split by what it did so far.
 func (in *instance) close(now sim.Time) {
-	gpus := sim.Time(in.gpus)
 	switch {
 	case !in.stepping:
 		in.accountIdle(now)
 	case in.stepper.phase == phaseIdle:
-		in.time.Host += (now - in.ended) * gpus
+		in.time.Host.Add(now-in.ended, in.gpus)
 	default:
 		in.stepper.unblock()
 		a := &in.stepper.acct
-		exposed := a.Dispatch + a.Combine
-		in.time.Dispatch += a.Dispatch * gpus
-		in.time.Combine += a.Combine * gpus
-		in.time.Compute += (now - in.began - exposed) * gpus
+		in.time.Dispatch.Add(a.Dispatch, in.gpus)
+		in.time.Combine.Add(a.Combine, in.gpus)
+		in.time.Compute.Add(now-in.began-a.Dispatch-a.Combine, in.gpus)
 	}
 	in.idleFrom = now
 }

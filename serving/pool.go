@@ -120,19 +120,24 @@ func (p *pool) close(now sim.Time) PoolUsage {
 }
 
 func (t *GPUTime) add(o *GPUTime) {
-	t.Compute += o.Compute
-	t.Dispatch += o.Dispatch
-	t.Combine += o.Combine
-	t.AllReduce += o.AllReduce
-	t.Barrier += o.Barrier
-	t.WaitingKV += o.WaitingKV
-	t.Host += o.Host
-	t.Idle += o.Idle
+	for i, to := range t.parts() {
+		to.Plus(*o.parts()[i])
+	}
 }
 
 // Sum is the GPU time accounted for.
-func (t *GPUTime) Sum() sim.Time {
-	return t.Compute + t.Dispatch + t.Combine + t.AllReduce + t.Barrier + t.WaitingKV + t.Host + t.Idle
+func (t *GPUTime) Sum() sim.Total {
+	var sum sim.Total
+	for _, p := range t.parts() {
+		sum.Plus(*p)
+	}
+	return sum
+}
+
+func (t *GPUTime) parts() [8]*sim.Total {
+	return [...]*sim.Total{
+		&t.Compute, &t.Dispatch, &t.Combine, &t.AllReduce, &t.Barrier, &t.WaitingKV, &t.Host, &t.Idle,
+	}
 }
 
 // buildCollectives prepares dispatch and combine of the instance, twice where

@@ -122,20 +122,22 @@ type Step struct {
 	Compute, Dispatch, Combine, AllReduce sim.Time
 }
 
-// GPUTime is what the GPUs of a pool did, in GPU-picoseconds; the fields sum to
+// GPUTime is what the GPUs of a pool did, summed over them; the fields sum to
 // GPUs times the length of the run.
 type GPUTime struct {
-	Compute sim.Time
+	Compute sim.Total
 	// Dispatch, Combine and AllReduce are communication that nothing hid.
-	Dispatch, Combine, AllReduce sim.Time
+	Dispatch, Combine, AllReduce sim.Total
 	// Barrier is waiting, inside a step, for a slower rank of the same instance.
-	Barrier sim.Time
-	// WaitingKV is idle with requests whose KV is on its way.
-	WaitingKV sim.Time
+	Barrier sim.Total
+	// WaitingKV is idle with work in sight: on a decode GPU, requests whose KV is
+	// on its way; on a prefill GPU, prompts that wait for memory that holds the KV
+	// of others.
+	WaitingKV sim.Total
 	// Host is the host's gap between steps.
-	Host sim.Time
+	Host sim.Total
 	// Idle is idle for want of work.
-	Idle sim.Time
+	Idle sim.Total
 }
 
 // PoolUsage is the account of one pool over a run.

@@ -111,7 +111,7 @@ func TestPrefillBackPressure(t *testing.T) {
 	o := s.run(t)
 	sent := 100*us + 10*us + ms
 	require.Equal(t, sent, o.records[1].PrefillStart)
-	require.Equal(t, sent-100*us, o.usage[0].Time.WaitingKV)
+	require.Equal(t, sim.TotalOf(sent-100*us, 1), o.usage[0].Time.WaitingKV)
 }
 
 // What can never fit is rejected at the door, with the reason, and harms no one.
@@ -147,8 +147,8 @@ func TestBarrier(t *testing.T) {
 	o := s.run(t)
 	require.Equal(t, 300*us, o.records[0].PrefillEnd)
 	require.Equal(t, 300*us, o.records[1].PrefillEnd)
-	require.Equal(t, 400*us, o.usage[0].Time.Compute)
-	require.Equal(t, 200*us, o.usage[0].Time.Barrier)
+	require.Equal(t, sim.TotalOf(400*us, 1), o.usage[0].Time.Compute)
+	require.Equal(t, sim.TotalOf(200*us, 1), o.usage[0].Time.Barrier)
 }
 
 // TP8 to TP2 and TP2 to TP8: every receiving GPU gets its share once.

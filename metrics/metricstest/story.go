@@ -202,23 +202,29 @@ func (s Story) tell(l serving.Listener, r serving.Record, admitted sim.Time) []c
 // break, prefill GPUs when there is something to prefill.
 func (s Story) Usage(end sim.Time, prefilled int64) metrics.Account {
 	step := max(s.StepCompute+s.StepComm+s.StepHost, 1)
+	dispatch := end / step * s.StepComm / 2
+	combine := end / step * (s.StepComm - s.StepComm/2)
+	host := end / step * s.StepHost
 	decode := serving.GPUTime{
-		Dispatch: end / step * s.StepComm / 2 * sim.Time(s.DecodeGPUs),
-		Combine:  end / step * (s.StepComm - s.StepComm/2) * sim.Time(s.DecodeGPUs),
-		Host:     end / step * s.StepHost * sim.Time(s.DecodeGPUs),
+		Compute:  sim.TotalOf(end-dispatch-combine-host, s.DecodeGPUs),
+		Dispatch: sim.TotalOf(dispatch, s.DecodeGPUs),
+		Combine:  sim.TotalOf(combine, s.DecodeGPUs),
+		Host:     sim.TotalOf(host, s.DecodeGPUs),
 	}
-	decode.Compute = end*sim.Time(s.DecodeGPUs) - decode.Dispatch - decode.Combine - decode.Host
 	prefillers := s.Prefillers
 	if prefillers == 0 {
 		prefillers = 1
 	}
-	served := int64(len(s.Requests) - len(s.Reject))
+	served := sim.Time(len(s.Requests) - len(s.Reject))
 	each := sim.Time(s.PrefillGPUs / prefillers)
+	all := end * sim.Time(s.PrefillGPUs)
+	compute := min(served*s.Prefill*each, all)
+	comm := min(served*s.PrefillComm*each, all)
 	prefill := serving.GPUTime{
-		Compute:  min(sim.Time(served)*s.Prefill*each, end*sim.Time(s.PrefillGPUs)),
-		Dispatch: min(sim.Time(served)*s.PrefillComm*each, end*sim.Time(s.PrefillGPUs)),
+		Compute:  sim.TotalOf(compute, 1),
+		Dispatch: sim.TotalOf(comm, 1),
+		Idle:     sim.TotalOf(max(all-compute-comm, 0), 1),
 	}
-	prefill.Idle = max(end*sim.Time(s.PrefillGPUs)-prefill.Compute-prefill.Dispatch, 0)
 	return metrics.Account{End: end, GPUs: s.PrefillGPUs + s.DecodeGPUs, Pools: []serving.PoolUsage{
 		{Pool: "prefill", Instances: prefillers, Ranks: prefillers, GPUs: s.PrefillGPUs, Time: prefill, Tokens: prefilled},
 		{Pool: "decode", Instances: 1, Ranks: max(s.DecodeRanks, 1), GPUs: s.DecodeGPUs, Time: decode},
