@@ -69,6 +69,7 @@ func TestTimeUnmarshalText(t *testing.T) {
 		// Exact where a float64 is not: 2^53+1, and the last instant.
 		{"9007199254740993ps", 1<<53 + 1},
 		{"9223372.036854775806s", Never - 1},
+		{"9223372036854775806ps", Never - 1},
 		{"9223372.0368547758065s", Never - 1},
 		{"-9223372.036854775806s", -(Never - 1)},
 		// Rounded once, half to even.
@@ -79,6 +80,9 @@ func TestTimeUnmarshalText(t *testing.T) {
 		{"2.5ps", 2},
 		{"-2.5ps", -2},
 		{"0.0025ns", 2},
+		{"1e-14h", 36},
+		{"0.14e-15h", 1}, // 0.504 ps
+		{"0.13e-15h", 0}, // 0.468 ps
 		{"1e-400s", 0},
 		{"1e-99999999999999999999s", 0},
 		{"0e99999999999999999999s", 0},
