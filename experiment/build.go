@@ -2,7 +2,10 @@
 package experiment
 
 import (
+	"crypto/sha256"
 	"errors"
+	"io"
+	"os"
 	"strings"
 
 	"github.com/tgssim/tgssim/collective"
@@ -29,6 +32,8 @@ type Simulation struct {
 	Prefill, Decode *compute.Rank
 
 	collector *metrics.Collector
+	total     int // requests that will arrive; 0 when unknown
+	inputs    []Input
 }
 
 // Build wires a scenario up. It fails with config.Problems that say where the
@@ -64,6 +69,10 @@ func build(s *scenarios.Scenario, options []sim.Option) (*Simulation, error) {
 	if err := ps.Err(); err != nil {
 		return nil, err
 	}
+	if b.inputs, err = readInputs(s); err != nil {
+		return nil, err
+	}
+	b.total = expected(s, b.Source.Stats().Trace)
 	b.collector = metrics.NewCollector(s.Metrics)
 	b.Cluster, err = serving.New(serving.Options{
 		Config:     s.Serving,
@@ -83,6 +92,37 @@ func build(s *scenarios.Scenario, options []sim.Option) (*Simulation, error) {
 		return nil, err
 	}
 	return b, nil
+}
+
+// expected is the number of requests that a workload will bring, if it can be
+// known beforehand.
+func expected(s *scenarios.Scenario, t workload.TraceStats) int {
+	if s.Workload.Trace != nil {
+		return t.Rows - t.Skipped - t.Dropped - t.Unplayed
+	}
+	if s.Workload.Duration == 0 {
+		return s.Workload.Requests
+	}
+	return 0
+}
+
+// readInputs hashes the files that the scenario reads.
+func readInputs(s *scenarios.Scenario) ([]Input, error) {
+	if s.Workload.Trace == nil {
+		return nil, nil
+	}
+	f, err := os.Open(s.Workload.Trace.Path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	in := Input{Path: s.Workload.Trace.Path}
+	h := sha256.New()
+	if in.Bytes, err = io.Copy(h, f); err != nil {
+		return nil, err
+	}
+	h.Sum(in.SHA256[:0])
+	return []Input{in}, nil
 }
 
 func newRank(s *scenarios.Scenario, model *compute.Model, pool *serving.PoolConfig) (*compute.Rank, error) {

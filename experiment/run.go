@@ -2,6 +2,7 @@ package experiment
 
 import (
 	"context"
+	"crypto/sha256"
 	"fmt"
 
 	"github.com/tgssim/tgssim/internal/invariants"
@@ -27,6 +28,15 @@ type Result struct {
 	Events uint64
 	// End is the instant of the last event.
 	End sim.Time
+	// Inputs are the files that the scenario reads, with their sizes and hashes.
+	Inputs []Input
+}
+
+// An Input is a file that a scenario reads.
+type Input struct {
+	Path   string
+	Bytes  int64
+	SHA256 [sha256.Size]byte
 }
 
 // slice is the simulated time between two looks at the context and two reports
@@ -66,9 +76,31 @@ func (b *Simulation) Run(ctx context.Context, report func(Progress)) (*Result, e
 
 // Progress reports how far the run has come.
 func (b *Simulation) Progress() Progress {
-	p := Progress{Now: b.Engine.Now(), Events: b.Engine.Events()}
+	p := Progress{Now: b.Engine.Now(), Events: b.Engine.Events(), Total: b.total}
 	p.Arrived, p.Finished, p.Rejected = b.Cluster.Progress()
 	return p
+}
+
+// notes are what the reader of the results should know of the workload and the
+// cluster.
+func (b *Simulation) notes() (notes []string) {
+	say := func(n int, format string) {
+		if n > 0 {
+			notes = append(notes, fmt.Sprintf(format, n))
+		}
+	}
+	st := b.Source.Stats()
+	say(st.Trace.Dropped, "%d rows of the trace have a zero length and were left out.")
+	say(st.Trace.ZeroPrompt+st.Trace.ZeroOutput-st.Trace.Dropped, "%d zero lengths of the trace were raised to one token.")
+	say(st.Trace.OutOfOrder, "%d rows of the trace are out of order; they were played in order of time.")
+	say(st.Trace.Unplayed, "%d rows of the trace were left out by workload.requests or workload.duration.")
+	say(st.Clamped, "%d lengths were drawn outside their bounds and put at the nearer one.")
+	if st.PastClock {
+		notes = append(notes, "The arrivals left the 106 days that the clock covers; the rest was not played.")
+	}
+	c := &b.Scenario.Serving
+	say(b.Graph.GPUs()-c.Prefill.GPUs()-c.Decode.GPUs(), "%d GPUs of the cluster are in no pool; tgs counts them.")
+	return notes
 }
 
 func (b *Simulation) finish() (*Result, error) {
@@ -93,8 +125,10 @@ func (b *Simulation) finish() (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
+	r.Notes = append(r.Notes, b.notes()...)
 	return &Result{
 		Result:      r,
+		Inputs:      b.inputs,
 		Fingerprint: b.Engine.Fingerprint(),
 		Events:      b.Engine.Events(),
 		End:         b.Engine.Now(),

@@ -32,6 +32,9 @@ type Run struct {
 	Result      *metrics.Result
 	// Timing is the wall-clock side of the run; nil writes no timing.json.
 	Timing *Timing
+	// Inputs are the files that the scenario reads, such as a trace: their content
+	// is part of what the run depends on.
+	Inputs []ManifestEntry
 	// Extra are further files for the run folder, such as plots. They must be as
 	// reproducible as the rest.
 	Extra []File
@@ -82,13 +85,16 @@ type Manifest struct {
 	// Fingerprint is the hash of the trajectory, 16 hexadecimal digits.
 	Fingerprint string `json:"fingerprint"`
 	Events      uint64 `json:"events"`
+	// Inputs lists the files that the scenario read.
+	Inputs []ManifestEntry `json:"inputs,omitempty"`
 	// Files lists the files in the order written; the manifest itself and
 	// timing.json are not in it.
 	Files []ManifestEntry `json:"files"`
 }
 
-// A ManifestEntry is one file of a run folder.
+// A ManifestEntry is one file of a run folder, or one that a scenario reads.
 type ManifestEntry struct {
+	// Name is the file's name, or for an input its path as the scenario has it.
 	Name   string `json:"name"`
 	Bytes  int64  `json:"bytes"`
 	SHA256 string `json:"sha256"`
@@ -270,7 +276,7 @@ func (f *folder) writeAll(r *Run) {
 	listed := f.files
 	f.json(ManifestFile, Manifest{
 		Tool: tool, Format: format, Version: r.Version, Scenario: r.Name, ScenarioSHA256: hex.EncodeToString(sum[:]),
-		Seed: r.Seed, Fingerprint: fmt.Sprintf("%016x", r.Fingerprint), Events: r.Events, Files: listed,
+		Seed: r.Seed, Fingerprint: fmt.Sprintf("%016x", r.Fingerprint), Events: r.Events, Inputs: r.Inputs, Files: listed,
 	})
 	if r.Timing != nil {
 		f.json(TimingFile, r.timing())

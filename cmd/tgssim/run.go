@@ -93,6 +93,11 @@ func runScenario(cmd *cobra.Command, f *runFlags, ref string) error {
 		Fingerprint: result.Fingerprint, Events: result.Events, Result: result.Result,
 		Timing: &report.Timing{Started: started, Wall: time.Since(started)},
 	}
+	for _, in := range result.Inputs {
+		run.Inputs = append(run.Inputs, report.ManifestEntry{
+			Name: in.Path, Bytes: in.Bytes, SHA256: hex.EncodeToString(in.SHA256[:]),
+		})
+	}
 	if err := f.print(cmd.OutOrStdout(), run); err != nil {
 		return err
 	}
