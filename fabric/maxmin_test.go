@@ -132,6 +132,27 @@ func TestDeliveriesAreFIFO(t *testing.T) {
 	}
 }
 
+// The count of solves starts over without a trace.
+func TestRoundsStartOver(t *testing.T) {
+	b := newBench(t, plain(), build(t, bare(8, 1, 0)))
+	for i := range 40 {
+		if i == 20 {
+			b.net.round = maxRound - 2
+		}
+		b.send(0, topology.GPU(1+i%7), 50_000)
+		b.send(1, topology.GPU(1+i%7), 50_000)
+		b.net.Send(Message{Src: 0, Dst: 7, Bytes: 50_000, Tag: 80}, b)
+		b.run()
+	}
+	require.Less(t, b.net.round, uint32(200))
+	n := len(b.deliveries) / 40
+	for i, d := range b.deliveries {
+		if i >= 7*n {
+			require.Equal(t, b.deliveries[i-7*n].Queue, d.Queue)
+		}
+	}
+}
+
 // n flows into one NIC, or out of one, take n times as long; the last of them as
 // long as one of n times the size.
 func TestIncastTakesNTimes(t *testing.T) {

@@ -42,9 +42,11 @@ type solver struct {
 	dirty     []int32
 	pending   bool   // whether evSolve is scheduled
 	round     uint32 // number of the solve
-	// visited[t] is the last solve that collected transfer t, frozen[t] the last
-	// that gave it a speed; a transfer without one has speed 1.
+	// visited[t] is twice the last solve that collected transfer t, plus one if
+	// t was on a contended link; held counts those that were. frozen[t] is the
+	// last solve that gave t a speed; a transfer without one has speed 1.
 	visited, frozen []uint32
+	held            int
 	region          []int32 // transfers to solve for
 	present         []int32 // those on each visited link, link by link
 	filling         []fill
@@ -89,8 +91,11 @@ func (n *network) solve() {
 // collect finds the region to solve: the transfers on dirty links, and what they
 // reach through contended links.
 func (n *network) collect() {
+	if n.round == maxRound {
+		n.forgetRounds()
+	}
 	n.round++
-	n.region, n.present, n.filling = n.region[:0], n.present[:0], n.filling[:0]
+	n.region, n.present, n.filling, n.held = n.region[:0], n.present[:0], n.filling[:0], 0
 	for _, l := range n.dirty {
 		n.links[l].dirty = false
 		n.visit(l)
@@ -114,6 +119,19 @@ func (n *network) collect() {
 	}
 }
 
+// maxRound keeps twice the round, and one more, within 32 bits.
+const maxRound = 1<<31 - 1
+
+// forgetRounds makes the count of solves start over.
+func (n *network) forgetRounds() {
+	n.round = 0
+	clear(n.visited)
+	clear(n.frozen)
+	for l := range n.links {
+		n.links[l].visited = 0
+	}
+}
+
 // followSpread visits the contended links of a spread and lists them.
 func (n *network) followSpread(s *spread) {
 	s.contended = s.contended[:0]
@@ -134,26 +152,36 @@ func (n *network) visit(l int32) {
 	k.visited = n.round
 	k.spare, k.weight = k.capacity, k.total
 	k.from = int32(len(n.present))
+	mark := 2 * n.round
+	if n.demands[l].contended() {
+		mark++
+	}
 	for _, m := range k.members {
-		n.meet(m.flow)
+		n.meet(m.flow, mark)
 	}
 	for _, u := range n.users[l] {
 		if c := n.collectives[u.coll]; c.has(u.at) {
 			k.weight.add(c.spread.weight[u.at])
-			n.meet(c.id)
+			n.meet(c.id, mark)
 		}
 	}
 	k.to = int32(len(n.present))
-	if n.demands[l].contended() {
+	if mark&1 == 1 {
 		n.filling = append(n.filling, fill{k.fillsAt(), l})
 	}
 }
 
-// meet notes that a transfer is on the link being visited.
-func (n *network) meet(id int32) {
+// meet notes that a transfer is on the link being visited. mark is twice the
+// round, plus one if the link is contended.
+func (n *network) meet(id int32, mark uint32) {
 	n.present = append(n.present, id)
-	if n.visited[id] != n.round {
-		n.visited[id] = n.round
+	before := n.visited[id]
+	if before >= mark {
+		return
+	}
+	n.visited[id] = mark
+	n.held += int(mark & 1)
+	if before < mark&^1 {
 		n.region = append(n.region, id)
 	}
 }
@@ -161,14 +189,15 @@ func (n *network) meet(id int32) {
 // fillsAt is the level at which the members without a speed fill the link.
 func (l *link) fillsAt() float64 { return float64(l.spare) / l.weight.float() }
 
-// fill gives a speed to every transfer of the region. The heap's levels are
+// fill gives a speed to every transfer of the region that is held by a contended
+// link. The heap's levels are
 // lower bounds: giving a member its speed only raises the level at which the
 // rest fill its links. So a level is brought up to date when it comes first.
 func (n *network) fill() {
 	for i := len(n.filling)/2 - 1; i >= 0; i-- {
 		n.sinkFill(i)
 	}
-	for len(n.filling) > 0 {
+	for n.held > 0 && len(n.filling) > 0 {
 		l := n.filling[0].link
 		k := &n.links[l]
 		if !k.weight.zero() {
@@ -220,6 +249,7 @@ func (n *network) freeze(k *link, level int64) (wait bool) {
 // the contended links.
 func (n *network) give(id int32, level int64) {
 	n.frozen[id] = n.round
+	n.held--
 	f := &n.flows[id]
 	if level < f.level {
 		f.next = float64(level) / float64(f.level)
