@@ -1,0 +1,179 @@
+package congestion
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/tgssim/tgssim/internal/config"
+	"github.com/tgssim/tgssim/internal/units"
+)
+
+// ECNConfig is when a switch marks packets, by the rate of the egress port.
+type ECNConfig struct {
+	// Preset names the thresholds to start from: see ECNPresets.
+	Preset string `yaml:"preset"`
+	// Thresholds lists them by port rate, in ascending order. A port takes those
+	// of the highest rate that is not above its own, or else of the lowest.
+	Thresholds []ECNThresholds `yaml:"thresholds"`
+	// Proportional scales Kmin and Kmax of a port whose rate is not listed by its
+	// rate over the listed one. Otherwise it takes them as they are.
+	Proportional bool `yaml:"proportional"`
+}
+
+// ECNThresholds is the marking curve of ports of one rate: RED (Floyd and
+// Jacobson 1993) on the instantaneous queue. The probability is 0 up to Kmin,
+// rises linearly to Pmax at Kmax, and is 1 above.
+type ECNThresholds struct {
+	// Rate is the port rate that the line is for.
+	Rate units.Rate `yaml:"rate"`
+	// Kmin and Kmax are egress queue lengths in bytes.
+	Kmin units.Bytes `yaml:"kmin"`
+	Kmax units.Bytes `yaml:"kmax"`
+	// Pmax is a probability, 0 to 1.
+	Pmax float64 `yaml:"pmax"`
+}
+
+// ecnPresets is the table of the presets.
+var ecnPresets = []struct {
+	name         string
+	proportional bool
+	thresholds   []ECNThresholds
+}{
+	// The HPCC repository's rule, 4 and 16 KB per Gb/s; its authors: Alibaba's
+	// production (issue 21).
+	{"alibaba", true, []ECNThresholds{{25 * units.Gbps, 100 * units.KB, 400 * units.KB, 0.2}}},
+	// ConWeave (SIGCOMM 2023), the same at every rate.
+	{"conweave", false, []ECNThresholds{{100 * units.Gbps, 100 * units.KB, 400 * units.KB, 0.2}}},
+	// DCQCN (SIGCOMM 2015) at 40 Gb/s; in proportion elsewhere, which is ours.
+	{"paper", true, []ECNThresholds{{40 * units.Gbps, 5 * units.KB, 200 * units.KB, 0.01}}},
+	// SimAI.conf, in proportion at 800 Gb/s, which is ours: its line for
+	// 1,600 Gb/s is an NVLink's.
+	{"simai", true, []ECNThresholds{
+		{25 * units.Gbps, 100 * units.KB, 400 * units.KB, 0.2},
+		{100 * units.Gbps, 400 * units.KB, 1600 * units.KB, 0.2},
+		{200 * units.Gbps, 300 * units.KB, 1200 * units.KB, 0.8},
+		{400 * units.Gbps, 800 * units.KB, 3200 * units.KB, 0.2},
+	}},
+	// SONiC's WRED profile AZURE_LOSSLESS, the same at every rate.
+	{"sonic", false, []ECNThresholds{{100 * units.Gbps, 1 * units.MiB, 2 * units.MiB, 0.05}}},
+}
+
+// ECNPresets lists the names of the presets: alibaba, conweave, paper, simai and
+// sonic.
+func ECNPresets() []string {
+	names := make([]string, len(ecnPresets))
+	for i, p := range ecnPresets {
+		names[i] = p.name
+	}
+	return names
+}
+
+// SetPreset sets every field to that of the named preset. An unknown name leaves
+// c alone and is an error that names the nearest one.
+func (c *ECNConfig) SetPreset(name string) error {
+	for _, p := range ecnPresets {
+		if p.name == name {
+			*c = ECNConfig{name, append([]ECNThresholds(nil), p.thresholds...), p.proportional}
+			return nil
+		}
+	}
+	return unknownName("preset", name, ECNPresets())
+}
+
+// DefaultECN is the preset "alibaba".
+func DefaultECN() ECNConfig {
+	var c ECNConfig
+	_ = c.SetPreset("alibaba")
+	return c
+}
+
+// maxQueue bounds Kmax, so that Marker's products fit 64 bits.
+const maxQueue = units.GiB
+
+// Validate says what is wrong with c, as config.Problems, or nil.
+func (c ECNConfig) Validate() error {
+	var ps config.Problems
+	oneOf(&ps, "preset", c.Preset, ECNPresets())
+	ps.Require(len(c.Thresholds) > 0, "thresholds", "is empty; write at least one line with rate, kmin, kmax and pmax")
+	for i, t := range c.Thresholds {
+		key := func(name string) string { return fmt.Sprintf("thresholds[%d].%s", i, name) }
+		within(&ps, key("rate"), t.Rate, 1, maxRate)
+		ps.Require(i == 0 || t.Rate > c.Thresholds[i-1].Rate, key("rate"), "%v is not above the rate of the line before", t.Rate)
+		within(&ps, key("kmin"), t.Kmin, 0, maxQueue)
+		within(&ps, key("kmax"), t.Kmax, t.Kmin, maxQueue)
+		within(&ps, key("pmax"), t.Pmax, 0, 1)
+	}
+	return ps.Err()
+}
+
+// At is the marking curve of a port of a rate. It is the zero value, which marks
+// whatever is queued, when c has no thresholds.
+func (c ECNConfig) At(rate units.Rate) ECNThresholds {
+	if len(c.Thresholds) == 0 {
+		return ECNThresholds{Rate: rate}
+	}
+	t := c.Thresholds[0]
+	for _, u := range c.Thresholds[1:] {
+		if u.Rate <= rate {
+			t = u
+		}
+	}
+	if c.Proportional && t.Rate != rate {
+		by := float64(rate) / float64(t.Rate)
+		t.Kmin = units.Bytes(math.RoundToEven(min(float64(t.Kmin)*by, float64(maxQueue))))
+		t.Kmax = units.Bytes(math.RoundToEven(min(float64(t.Kmax)*by, float64(maxQueue))))
+	}
+	t.Rate = rate
+	return t
+}
+
+// Probability is the probability with which a packet is marked when q bytes are
+// queued.
+func (t ECNThresholds) Probability(q units.Bytes) float64 {
+	switch {
+	case q <= t.Kmin:
+		return 0
+	case q > t.Kmax:
+		return 1
+	}
+	return t.Pmax * (float64(q-t.Kmin) / float64(t.Kmax-t.Kmin))
+}
+
+// A Marker decides whether to mark a packet. It is ECNThresholds in integers.
+type Marker struct {
+	kmin, kmax units.Bytes
+	pmax       uint64 // of 1<<32
+}
+
+// Marker returns the decision for ports with these thresholds.
+func (t ECNThresholds) Marker() Marker {
+	return Marker{t.Kmin, t.Kmax, uint64(math.RoundToEven(t.Pmax * (1 << 32)))}
+}
+
+// Mark says whether a packet is marked when q bytes are queued at its port, given
+// a number u that is uniform on all values of a uint32. It multiplies instead of
+// dividing and is exact: the probability is that of Probability with Pmax rounded
+// to 2^-32.
+//
+// What counts as queued is for the engine to say. HPCC-ns3 marks at dequeue and
+// leaves the packet itself out.
+func (m Marker) Mark(q units.Bytes, u uint32) bool {
+	if q <= m.kmin {
+		return false
+	}
+	if q > m.kmax {
+		return true
+	}
+	return uint64(u)*uint64(m.kmax-m.kmin) < m.pmax*uint64(q-m.kmin)
+}
+
+// Uniform is number n of a sequence that looks uniform and independent on all
+// values of a uint32: splitmix64 (Steele, Lea and Flood, OOPSLA 2014) in counter
+// mode, its upper half. An engine that keeps a counter per port needs no random
+// stream, and marking at one port does not shift that at another.
+func Uniform(seed, n uint64) uint32 {
+	z := seed + (n+1)*0x9E3779B97F4A7C15
+	z = (z ^ z>>30) * 0xBF58476D1CE4E5B9
+	z = (z ^ z>>27) * 0x94D049BB133111EB
+	return uint32((z ^ z>>31) >> 32)
+}
