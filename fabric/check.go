@@ -29,7 +29,8 @@ func (n *network) check() {
 		})
 	}
 	for l := range n.links {
-		if c := float64(n.links[l].capacity); used[l] > c*(1+checkTolerance) {
+		// A demand counts in b/s: one of them may be too much without contention.
+		if c := float64(n.links[l].capacity); used[l] > float64(c*(1+checkTolerance))+rateUnit {
 			panic(fmt.Sprintf("fabric: link %s carries %g of its capacity", n.graph.Links[l].Name, used[l]/c))
 		}
 	}
@@ -41,8 +42,8 @@ func (n *network) check() {
 		bottlenecked := f.speed == 1 // its own most loaded link is full
 		level := n.levelOf(n.flowing[i].id)
 		n.eachRate(n.flowing[i].id, func(l int32, _ float64) {
-			full := used[l] >= float64(n.links[l].capacity)*(1-checkTolerance)-count[l]
-			bottlenecked = bottlenecked || full && level >= top[l]*(1-checkTolerance)-1
+			full := used[l] >= float64(float64(n.links[l].capacity)*(1-checkTolerance))-count[l]
+			bottlenecked = bottlenecked || full && level >= float64(top[l]*(1-checkTolerance))-1
 		})
 		if !bottlenecked {
 			panic(fmt.Sprintf("fabric: transfer %d at speed %g has no bottleneck", n.flowing[i].id, f.speed))

@@ -76,7 +76,7 @@ func (n *network) NewCollective(spec CollectiveSpec) (Collective, error) {
 		return nil, fmt.Errorf("collective %q: %w", spec.Name, err)
 	}
 	c := &collective{
-		net: n, id: n.newTransfer(), name: spec.Name, class: spec.Class,
+		net: n, name: spec.Name, class: spec.Class,
 		units: make([]int64, spec.Ranks), next: make([]int64, spec.Ranks),
 		mostUnits: math.MaxInt64 / 2 / max(1, total),
 		perUnit:   make([]int64, spec.Ranks),
@@ -85,6 +85,7 @@ func (n *network) NewCollective(spec CollectiveSpec) (Collective, error) {
 		return nil, fmt.Errorf("collective %q: %w", spec.Name, err)
 	}
 	n.introduce(c)
+	c.id = n.newTransfer()
 	n.flows[c.id] = flow{spread: int32(len(n.spreads))}
 	n.fluids[c.id] = fluid{coll: int32(len(n.collectives))}
 	n.spreads = append(n.spreads, &c.spread)

@@ -31,7 +31,8 @@ type Message struct {
 	Bytes units.Bytes
 	Class Class
 	// QPs is the number of queue pairs that the payload is spread over; each has
-	// its own UDP source port and therefore its own ECMP path. 0 means 1.
+	// its own UDP source port and therefore its own ECMP path. 0 means 1. The
+	// parts are equal to the byte and the message is there when the last is.
 	QPs int
 	// Post is the time from the call until the NIC may send the first byte:
 	// building and posting the work requests.

@@ -22,10 +22,10 @@ import (
 // all levels together; where a link fills, or a transfer reaches speed 1, those
 // concerned stay, and the rest goes on.
 //
-// Only contended links matter, those whose members ask for more than there is
-// when all have speed 1: no other can fill. What one arrival or departure can
-// change is therefore confined to the links reachable from it through contended
-// links and their members; only they are solved again.
+// Only contended links matter, those of which more is asked than there is when
+// all have speed 1: no other can fill. What one arrival or departure can change
+// is therefore confined to what is reachable from it through contended links and
+// the transfers on them; only that is solved again.
 //
 // Rates and weights are whole numbers, so a sum of them does not depend on the
 // order of its terms, and the result not on the order in which transfers came.
@@ -186,13 +186,13 @@ func (n *network) meet(id int32, mark uint32) {
 	}
 }
 
-// fillsAt is the level at which the members without a speed fill the link.
+// fillsAt is the level at which those without a speed fill the link.
 func (l *link) fillsAt() float64 { return float64(l.spare) / l.weight.float() }
 
-// fill gives a speed to every transfer of the region that is held by a contended
-// link. The heap's levels are
-// lower bounds: giving a member its speed only raises the level at which the
-// rest fill its links. So a level is brought up to date when it comes first.
+// fill gives a speed to every transfer that is held by a contended link. The
+// heap's levels are lower bounds: giving one transfer its speed only raises the
+// level at which the rest fill its links. So a level is brought up to date when
+// it comes first.
 func (n *network) fill() {
 	for i := len(n.filling)/2 - 1; i >= 0; i-- {
 		n.sinkFill(i)
@@ -206,7 +206,7 @@ func (n *network) fill() {
 				n.sinkFill(0)
 				continue
 			}
-			// One that only a sliver of a spread is left to fill has no level to speak of.
+			// Where only a sliver of a spread is left, the level can be beyond int64.
 			level := int64(min(n.filling[0].level, 1<<62))
 			if n.freeze(k, max(1, level)) {
 				continue

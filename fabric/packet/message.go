@@ -1,0 +1,154 @@
+package packet
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/tgssim/tgssim/fabric"
+	"github.com/tgssim/tgssim/internal/units"
+	"github.com/tgssim/tgssim/sim"
+	"github.com/tgssim/tgssim/topology"
+)
+
+// A job is a message or a run of a collective.
+type job struct {
+	to           fabric.Receiver
+	tag          uint64
+	posted, post sim.Time
+	wire         sim.Time // the time alone
+	bytes        units.Bytes
+	milli        int64 // payload in thousandths of a byte
+	src, dst     topology.GPU
+	qps          uint32
+	parts        int32 // work requests that have not arrived
+	coll         int32 // place in Network.collectives, or -1
+	class        fabric.Class
+	live         bool
+}
+
+// A qpKey names a queue pair.
+type qpKey struct {
+	src, dst topology.GPU
+	number   uint32
+}
+
+// Send posts a message. Between servers it is spread over its queue pairs as
+// evenly as bytes allow, the first ones taking the odd bytes, as one WRITE with
+// immediate on each; messages of the same queue pair follow each other. Inside a
+// server it is a fluid on NVLink. It panics when a GPU does not exist, when there
+// is no way between them, or when Bytes is negative or above 9 PB.
+func (n *Network) Send(m fabric.Message, to fabric.Receiver) {
+	gpus := topology.GPU(n.graph.GPUs())
+	if m.Src >= 0 && m.Dst >= 0 && m.Src < gpus && m.Dst < gpus && n.graph.ServerOf(m.Src) == n.graph.ServerOf(m.Dst) {
+		n.local.Send(m, to)
+		return
+	}
+	if m.Bytes < 0 || int64(m.Bytes) > math.MaxInt64/1000 {
+		panic(fmt.Sprintf("packet: message of %d bytes", int64(m.Bytes)))
+	}
+	if m.Src >= gpus || m.Dst >= gpus || m.Src < 0 || m.Dst < 0 {
+		panic(fmt.Sprintf("packet: message from GPU %d to GPU %d of %d", m.Src, m.Dst, gpus))
+	}
+	id := n.newJob()
+	qps := uint32(max(1, min(int64(m.QPs), int64(m.Bytes))))
+	n.jobs[id] = job{
+		to: to, tag: m.Tag, posted: n.engine.Now(), post: m.Post, bytes: m.Bytes, milli: 1000 * int64(m.Bytes),
+		src: m.Src, dst: m.Dst, qps: qps, parts: int32(qps), coll: -1, class: m.Class, live: true,
+	}
+	n.jobs[id].wire = n.aloneMessage(&n.jobs[id])
+	n.account(&n.jobs[id])
+	n.postAfter(m.Post, id)
+}
+
+// account books what a job hands in.
+func (n *Network) account(j *job) {
+	n.sent[j.class].add(j.milli)
+	n.sentCount[j.class]++
+}
+
+// postAfter hands a job to the NIC after its posting time and the NIC's latency.
+func (n *Network) postAfter(post sim.Time, id uint32) {
+	if t := post + n.nicLatency; t > 0 {
+		n.engine.After(t, n.self, evPost, id)
+		return
+	}
+	n.posted(id, n.engine.Now())
+}
+
+// posted is the instant at which the NIC takes in the work requests of a job.
+func (n *Network) posted(id uint32, now sim.Time) {
+	if coll := n.jobs[id].coll; coll >= 0 {
+		n.collectives[coll].posted(id, now)
+		return
+	}
+	if n.wqeCost == 0 {
+		n.postParts(id, now)
+		return
+	}
+	// The NIC fetches descriptors one after the other.
+	j := &n.jobs[id]
+	nc := &n.nics[n.nicIndex(j.src)]
+	nc.wqeFree = max(nc.wqeFree, now) + n.wqeCost*sim.Time(j.qps)
+	n.acted.wqe = true
+	n.engine.At(nc.wqeFree, n.self, evFetched, id)
+}
+
+// postParts posts the parts of a message to their queue pairs.
+func (n *Network) postParts(id uint32, now sim.Time) {
+	j := n.jobs[id]
+	for k := range j.qps {
+		part := j.bytes / units.Bytes(j.qps)
+		if units.Bytes(k) < j.bytes%units.Bytes(j.qps) {
+			part++
+		}
+		n.post(n.queuePair(j.src, j.dst, j.class, k), id, part, now)
+	}
+}
+
+// partDone counts a work request that has arrived and delivers its job with the
+// last.
+func (n *Network) partDone(id uint32, now sim.Time) {
+	j := &n.jobs[id]
+	j.parts--
+	if j.parts > 0 {
+		return
+	}
+	d := fabric.Delivery{Tag: j.tag, Posted: j.posted, Arrived: now, Post: j.post}
+	// A message whose last packet is short can beat the formula by less than a
+	// packet per link, because it takes all packets as full.
+	rest := now - j.posted - j.post
+	d.Wire = min(j.wire, rest)
+	d.Queue = rest - d.Wire
+	n.delivered[j.class].add(j.milli)
+	n.deliveredCount[j.class]++
+	to := j.to
+	j.to, j.live = nil, false
+	if j.coll < 0 {
+		n.freeJobs = append(n.freeJobs, id)
+	}
+	to.Delivered(d)
+}
+
+func (n *Network) newJob() uint32 {
+	if k := len(n.freeJobs); k > 0 {
+		id := n.freeJobs[k-1]
+		n.freeJobs = n.freeJobs[:k-1]
+		return id
+	}
+	n.jobs = append(n.jobs, job{})
+	return uint32(len(n.jobs) - 1)
+}
+
+// A volume is a number of bytes, exact to a thousandth.
+type volume struct {
+	bytes units.Bytes
+	milli int64 // 0..999
+}
+
+func (v *volume) add(milli int64) {
+	v.bytes += units.Bytes(milli / 1000)
+	if v.milli += milli % 1000; v.milli >= 1000 {
+		v.milli -= 1000
+		v.bytes++
+	}
+}

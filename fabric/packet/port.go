@@ -1,0 +1,197 @@
+package packet
+
+import (
+	"github.com/tgssim/tgssim/fabric"
+	"github.com/tgssim/tgssim/internal/units"
+	"github.com/tgssim/tgssim/sim"
+)
+
+// The priorities of a port. Control frames (CNPs, and acknowledgements when they
+// queue) go first and are never paused. The data classes share prioShared, or
+// have one each.
+const (
+	prioControl = iota
+	prioShared
+	prioEP // above prioShared when strict
+	numPrios
+)
+
+// A port is the sending end of one directed link: a switch's egress or a NIC's.
+//
+// The wire is taken until busy. While it is, and while something waits, the port
+// wakes up at busy; a packet that finds the wire free starts at once and costs
+// one event, its arrival at the far end.
+type port struct {
+	busy sim.Time
+	wake sim.Time // the wake-up that counts, or sim.Never; others are stale
+	// ser is the time of a full packet on the wire and full its bytes; fly is from
+	// its last bit on the wire to the earliest start at the far end: propagation
+	// and the switch's pipeline.
+	ser, fly sim.Time
+	full     uint32
+	arrive   sim.Lane // ser + fly
+	done     sim.Lane // ser
+	backlog  uint8    // a bit per priority with something waiting
+	paused   uint8    // a bit per priority
+	nic      bool     // a NIC's port, not a switch's
+	down     bool     // the link has failed
+	queue    [numPrios]fifo
+	// owner is the switch or NIC, counted within its kind.
+	owner uint32
+	// lag is by how much the shared class is behind the EP class, in bytes times
+	// weight, while both wait; see pick.
+	lag  int64
+	rate units.Rate
+	sent carried
+}
+
+// carried is what a port has put on its wire.
+type carried struct {
+	wire    int64
+	packets [fabric.NumClasses]int64
+	payload [fabric.NumClasses]int64
+	control int64 // replies and pause frames
+}
+
+// time is how long n bytes take on the wire, rounded up to the picosecond.
+func (pt *port) time(n uint32) sim.Time {
+	const bit8 = 8 * uint64(sim.Second)
+	q := uint64(n) * bit8 / uint64(pt.rate) // n < 2^20: it fits
+	if q*uint64(pt.rate) != uint64(n)*bit8 {
+		q++
+	}
+	return sim.Time(q)
+}
+
+// isFree tells whether a packet of a priority may start now: nothing that may
+// go waits before it.
+func (pt *port) isFree(now sim.Time, prio uint8) bool {
+	return pt.busy <= now && pt.backlog&^pt.paused == 0 && pt.paused>>prio&1 == 0
+}
+
+// transmit puts a packet on a wire that is free.
+func (n *Network) transmit(pt *port, id uint32, p *packet, now sim.Time) {
+	p.at++
+	pt.sent.wire += int64(p.wire)
+	if p.flags&flagReply == 0 {
+		pt.sent.packets[p.class]++
+		pt.sent.payload[p.class] += int64(p.payload)
+	} else {
+		pt.sent.control++
+	}
+	if n.faulty && pt.down {
+		pt.busy = now + pt.time(p.wire)
+		n.drop(id, DropLinkDown)
+		return
+	}
+	if p.wire == pt.full {
+		pt.busy = now + pt.ser
+		n.engine.AfterLane(pt.arrive, n.self, evArrive, id)
+		return
+	}
+	pt.busy = now + pt.time(p.wire)
+	n.engine.At(pt.busy+pt.fly, n.self, evArrive, id)
+}
+
+// arrive takes in a packet at the end of a link.
+func (n *Network) arrive(id uint32, now sim.Time) {
+	p := &n.packets[id]
+	l := n.routes[p.at]
+	if n.faulty && n.lostOnWire(n.routes[p.at-1], p, now) {
+		n.drop(id, DropLinkDown)
+		return
+	}
+	if l == endOfRoute {
+		n.receive(id, p, now)
+		return
+	}
+	pt := &n.ports[l]
+	if pt.isFree(now, p.prio) {
+		n.transmit(pt, id, p, now)
+		return
+	}
+	n.enqueue(l, pt, id, p, now)
+}
+
+// serve starts the next packet of a switch's port at its wake-up.
+func (n *Network) serve(l uint32, pt *port, now sim.Time) {
+	ready := pt.backlog &^ pt.paused
+	if ready == 0 {
+		return
+	}
+	prio := n.pick(pt, ready)
+	id := n.dequeue(l, pt, prio, now)
+	p := &n.packets[id]
+	n.transmit(pt, id, p, now)
+	n.charge(pt, prio, p.wire)
+	if pt.backlog&^pt.paused != 0 {
+		n.wakeWhenDone(l, pt, p.wire)
+	}
+}
+
+// pick chooses among the priorities that may send. With weights, the two data
+// classes share the wire in their proportion whenever both wait; a class that
+// was idle has saved up nothing (start-time fair queueing of two flows: Goyal,
+// Vin and Cheng, SIGCOMM 1996).
+func (n *Network) pick(pt *port, ready uint8) int {
+	switch {
+	case ready&(1<<prioControl) != 0:
+		return prioControl
+	case ready == 1<<prioShared:
+		pt.lag = 0
+		return prioShared
+	case ready == 1<<prioEP:
+		pt.lag = 0
+		return prioEP
+	case n.weights[0] == 0 || pt.lag <= 0:
+		return prioEP
+	}
+	return prioShared
+}
+
+// charge counts what a class has sent while both wait.
+func (n *Network) charge(pt *port, prio int, wire uint32) {
+	switch prio {
+	case prioEP:
+		pt.lag += int64(wire) * n.weights[0]
+	case prioShared:
+		pt.lag -= int64(wire) * n.weights[1]
+	}
+}
+
+// wakeWhenDone wakes a port when the packet that it has just begun is through.
+func (n *Network) wakeWhenDone(l uint32, pt *port, wire uint32) {
+	if wire == pt.full {
+		pt.wake = pt.busy
+		n.engine.AfterLane(pt.done, n.self, evWake, l)
+		return
+	}
+	n.wakeAt(l, pt, pt.busy)
+}
+
+// wakeAt wakes a port at t, unless it wakes up before anyway.
+func (n *Network) wakeAt(l uint32, pt *port, t sim.Time) {
+	if pt.wake <= t {
+		return
+	}
+	pt.wake = t
+	n.engine.At(t, n.self, evWake, l)
+}
+
+// woken is a port's wake-up.
+func (n *Network) woken(l uint32, now sim.Time) {
+	pt := &n.ports[l]
+	if pt.wake != now {
+		return // an earlier one took its place
+	}
+	pt.wake = sim.Never
+	if pt.busy > now { // a pause frame slipped in
+		n.wakeAt(l, pt, pt.busy)
+		return
+	}
+	if pt.nic {
+		n.serveNIC(l, pt, now)
+		return
+	}
+	n.serve(l, pt, now)
+}

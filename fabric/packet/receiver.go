@@ -1,0 +1,131 @@
+package packet
+
+import (
+	"github.com/tgssim/tgssim/congestion"
+	"github.com/tgssim/tgssim/sim"
+)
+
+// A receiver is the responding end of a queue pair.
+type receiver struct {
+	expected uint32 // the next packet in order
+	// request is the work request being received, end the packet after its last.
+	request, end uint32
+	pending      uint16 // packets since the last acknowledgement
+	nacked       bool   // go-back-N: the present gap has been reported
+	marked       bool   // a mark that the next acknowledgement echoes
+	class        uint8
+	back         sim.Lane // what a reply takes, when it does not queue
+	nic          uint32
+	route        uint32 // back to the sender, when replies queue
+	window       reorder
+	np           congestion.NP
+}
+
+// receive takes in a packet that has reached a NIC.
+func (n *Network) receive(id uint32, p *packet, now sim.Time) {
+	if p.flags&flagReply != 0 {
+		n.reply(id, now)
+		return
+	}
+	if n.drainRate > 0 {
+		n.drainLater(id, p, now)
+		return
+	}
+	n.accept(id, p, now)
+}
+
+// accept hands a data packet to its queue pair.
+func (n *Network) accept(id uint32, p *packet, now sim.Time) {
+	r := &n.receivers[p.qp]
+	if p.flags&flagMarked != 0 {
+		n.notify(r, p.qp, now)
+		p = &n.packets[id]
+	}
+	if p.seq != r.expected {
+		n.outOfOrder(r, id, p, now)
+		return
+	}
+	r.expected++
+	r.nacked = false
+	if r.window.held > 0 {
+		n.advance(r)
+	}
+	r.pending++
+	whole := int32(r.expected-r.end) >= 0 && r.request != none
+	if whole || r.pending >= n.ackEvery {
+		n.acknowledge(r, id, p, now)
+	} else {
+		n.release(id)
+	}
+	if whole {
+		n.complete(r, now)
+	}
+}
+
+// complete finishes the work requests whose packets have all arrived.
+func (n *Network) complete(r *receiver, now sim.Time) {
+	for r.request != none && int32(r.expected-r.end) >= 0 {
+		w := &n.requests[r.request]
+		job := w.job
+		r.request = w.next
+		if r.request != none {
+			r.end = n.requests[r.request].end
+		}
+		if n.nicLatency > 0 {
+			n.engine.AfterLane(n.nicLane, n.self, evPart, job)
+		} else {
+			n.partDone(job, now)
+			// A listener may have posted work: r may have moved.
+			return
+		}
+	}
+}
+
+// acknowledge turns packet id into the acknowledgement of what has arrived.
+func (n *Network) acknowledge(r *receiver, id uint32, p *packet, now sim.Time) {
+	r.pending = 0
+	p.seq, p.payload = r.expected, 0
+	p.flags = flagReply
+	if r.marked {
+		p.flags |= flagMarked
+		r.marked = false
+	}
+	n.sendBack(r, id, p, now)
+}
+
+// sendBack sends a reply to the sender of its queue pair.
+func (n *Network) sendBack(r *receiver, id uint32, p *packet, now sim.Time) {
+	p.prio, p.wire = prioControl, n.ackWire
+	n.count.Replies++
+	if !n.ackQueueing {
+		n.engine.AfterLane(r.back, n.self, evReply, id)
+		return
+	}
+	p.at = r.route
+	n.sendControl(&n.nics[r.nic], id, now)
+}
+
+// notify takes in a congestion mark.
+func (n *Network) notify(r *receiver, qp uint32, now sim.Time) {
+	n.count.MarkedArrived++
+	r.marked = true
+	nc := &n.nics[r.nic]
+	if nc.cc == nil {
+		return
+	}
+	np := &r.np
+	if n.cnpPerPort {
+		np = &nc.np
+	}
+	at := nc.cc.OnMarked(np, now)
+	if at == sim.Never {
+		return
+	}
+	id := n.alloc()
+	n.packets[id] = packet{qp: qp, class: r.class, flags: flagReply | flagCNP}
+	if at > now {
+		n.engine.At(at, n.self, evNotify, id)
+		return
+	}
+	n.sendBack(r, id, &n.packets[id], now)
+}

@@ -1,0 +1,258 @@
+package packet
+
+import (
+	"math/bits"
+
+	"github.com/tgssim/tgssim/sim"
+)
+
+// A reorder is what a receiver that accepts packets out of order remembers: which
+// of the packets behind the next one in order have arrived.
+type reorder struct {
+	bits  uint32 // place of its bitmap in Network.bitmaps, or none
+	held  uint32 // packets that have arrived early
+	top   uint32 // the packet after the last that has arrived, while held > 0
+	asked uint32 // packets before it have been asked for if they are missing
+}
+
+// A gap is a range of packets that a sender is to send again.
+type gap struct {
+	from, to uint32
+	next     uint32
+}
+
+// outOfOrder takes in a packet that is not the next one.
+func (n *Network) outOfOrder(r *receiver, id uint32, p *packet, now sim.Time) {
+	ahead := int32(p.seq - r.expected)
+	if ahead < 0 {
+		n.count.Duplicates++
+		n.acknowledge(r, id, p, now)
+		return
+	}
+	n.count.OutOfOrder++
+	if !n.selective {
+		n.discard(p, DropOutOfOrder)
+		if r.nacked {
+			n.release(id)
+			return
+		}
+		r.nacked = true
+		n.nack(r, id, p, 0, 0, now)
+		return
+	}
+	if uint32(ahead) >= n.reorderWindow {
+		n.discard(p, DropReorderWindow)
+		n.release(id)
+		return
+	}
+	if !n.mark(&r.window, r.expected, p.seq) {
+		n.count.Duplicates++
+		n.release(id)
+		return
+	}
+	n.count.MaxReorder = max(n.count.MaxReorder, int64(ahead))
+	if from, count, ok := n.missing(&r.window, r.expected); ok {
+		n.nack(r, id, p, from-r.expected, count, now)
+		return
+	}
+	n.release(id)
+}
+
+// nack turns packet id into a request for count packets, beginning offset after
+// the next one in order.
+func (n *Network) nack(r *receiver, id uint32, p *packet, offset, count uint32, now sim.Time) {
+	n.acknowledge(r, id, p, now)
+	p.flags |= flagNack
+	p.payload = offset<<16 | count
+	n.count.NACKs++
+}
+
+// mark notes that a packet has arrived early; it fails when it had before.
+func (n *Network) mark(w *reorder, expected, seq uint32) bool {
+	if w.held == 0 {
+		w.top, w.asked = expected, expected
+		if w.bits == none {
+			w.bits = n.newBitmap()
+		}
+	}
+	b := &n.bitmaps[w.bits+seq%n.reorderWindow/64]
+	bit := uint64(1) << (seq % 64)
+	if *b&bit != 0 {
+		return false
+	}
+	*b |= bit
+	w.held++
+	if int32(seq+1-w.top) > 0 {
+		w.top = seq + 1
+	}
+	return true
+}
+
+// arrived says whether a packet has arrived early.
+func (n *Network) arrived(w *reorder, seq uint32) bool {
+	return n.bitmaps[w.bits+seq%n.reorderWindow/64]>>(seq%64)&1 != 0
+}
+
+// missing finds the first range of packets that has not been asked for and that
+// so many have overtaken that it must be lost. Every packet is asked for once;
+// should it be lost again, the timeout repeats it.
+func (n *Network) missing(w *reorder, expected uint32) (from, count uint32, ok bool) {
+	if int32(expected-w.asked) > 0 {
+		w.asked = expected
+	}
+	limit := w.top - n.reorderTolerance
+	for int32(limit-w.asked) > 0 && n.arrived(w, w.asked) {
+		w.asked++
+	}
+	from = w.asked
+	for int32(limit-w.asked) > 0 && !n.arrived(w, w.asked) {
+		w.asked++
+	}
+	return from, w.asked - from, w.asked != from
+}
+
+// advance moves past the packets that have arrived early.
+func (n *Network) advance(r *receiver) {
+	w := &r.window
+	for w.held > 0 {
+		b := &n.bitmaps[w.bits+r.expected%n.reorderWindow/64]
+		run := uint32(bits.TrailingZeros64(^(*b >> (r.expected % 64))))
+		if run == 0 {
+			return
+		}
+		run = min(run, 64-r.expected%64)
+		*b &^= (1<<run - 1) << (r.expected % 64)
+		r.expected += run
+		r.pending += uint16(run)
+		w.held -= run
+	}
+	n.freeBitmaps = append(n.freeBitmaps, w.bits)
+	w.bits = none
+}
+
+// newBitmap returns the place of an empty bitmap of reorderWindow bits.
+func (n *Network) newBitmap() uint32 {
+	if k := len(n.freeBitmaps); k > 0 {
+		b := n.freeBitmaps[k-1]
+		n.freeBitmaps = n.freeBitmaps[:k-1]
+		return b
+	}
+	b := uint32(len(n.bitmaps))
+	n.bitmaps = append(n.bitmaps, make([]uint64, n.reorderWindow/64)...)
+	return b
+}
+
+// nacked takes in a NACK: go-back-N sends everything from the gap on again,
+// selective repeat the packets that are named.
+func (n *Network) nacked(q *sender, p *packet, now sim.Time) {
+	q.heard = now
+	if !n.selective {
+		if p.seq == q.una {
+			n.goBack(q)
+		}
+		return
+	}
+	from := p.seq + p.payload>>16
+	n.askAgain(q, from, from+p.payload&0xFFFF)
+}
+
+// goBack makes the first unacknowledged packet the next to send.
+func (n *Network) goBack(q *sender) {
+	if q.next == q.una {
+		return
+	}
+	q.next, q.cur = q.una, q.first
+	q.curEnd = n.requests[q.cur].end
+	for q.again != none {
+		n.freeGap(q)
+	}
+}
+
+// askAgain appends a range to what a sender is to send again.
+func (n *Network) askAgain(q *sender, from, to uint32) {
+	if int32(q.una-from) > 0 {
+		from = q.una
+	}
+	if int32(to-q.next) > 0 {
+		to = q.next // what is sent again anyway after a timeout
+	}
+	if int32(to-from) <= 0 {
+		return
+	}
+	g := n.freeGaps
+	if g != none {
+		n.freeGaps = n.gaps[g].next
+	} else {
+		g = uint32(len(n.gaps))
+		n.gaps = append(n.gaps, gap{})
+	}
+	n.gaps[g] = gap{from, to, none}
+	at := &q.again
+	for *at != none {
+		at = &n.gaps[*at].next
+	}
+	*at = g
+}
+
+// takeAgain returns the next packet to send again; q.again is not none.
+func (n *Network) takeAgain(q *sender) uint32 {
+	g := &n.gaps[q.again]
+	seq := g.from
+	g.from++
+	if g.from == g.to {
+		n.freeGap(q)
+	}
+	return seq
+}
+
+// freeGap drops the first range to send again.
+func (n *Network) freeGap(q *sender) {
+	g := q.again
+	q.again = n.gaps[g].next
+	n.gaps[g].next = n.freeGaps
+	n.freeGaps = g
+}
+
+// trimAgain drops what has been acknowledged from what is to be sent again.
+func (n *Network) trimAgain(q *sender) {
+	for q.again != none {
+		g := &n.gaps[q.again]
+		if int32(q.una-g.from) > 0 {
+			g.from = q.una
+		}
+		if int32(g.to-g.from) > 0 {
+			return
+		}
+		n.freeGap(q)
+	}
+}
+
+// watch starts the retransmission timer of a sender that begins to have packets
+// under way. The timer is lazy: it goes off one timeout after it was set, looks
+// when there was progress last, and is set anew for one timeout after that.
+func (n *Network) watch(q *sender, now sim.Time) {
+	q.heard = now
+	if !q.timed {
+		q.timed = true
+		n.engine.Arm(q.timer, now+n.rto)
+	}
+}
+
+// timeout is a sender's retransmission timer.
+func (n *Network) timeout(qp uint32, now sim.Time) {
+	q := &n.senders[qp]
+	q.timed = false
+	if q.next == q.una || n.deadlocked {
+		return
+	}
+	q.timed = true
+	if due := q.heard + n.rto; due > now {
+		n.engine.Arm(q.timer, due)
+		return
+	}
+	n.count.Timeouts++
+	q.heard = now
+	n.engine.Arm(q.timer, now+n.rto)
+	n.goBack(q)
+	n.stir(qp, now)
+}

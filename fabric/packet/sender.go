@@ -1,0 +1,288 @@
+package packet
+
+import (
+	"github.com/tgssim/tgssim/congestion"
+	"github.com/tgssim/tgssim/internal/units"
+	"github.com/tgssim/tgssim/sim"
+)
+
+// A sender is the requesting end of a reliable connection (RC) queue pair. Its
+// work requests are WRITEs with immediate, sent in the order of posting; packets
+// are numbered through, whatever the request that they belong to.
+type sender struct {
+	// next is the packet to send next, una the first unacknowledged one, end the
+	// one after the last that may be sent, high the one after the last ever sent.
+	next, una, end, high uint32
+	window               uint32 // packets
+	route                uint32 // place in Network.routes of the first link
+	nic                  uint32
+	ringNext             uint32
+	state                senderState
+	prio, class          uint8
+	timed                bool // the retransmission timer is armed
+	active               bool // counts towards the NIC's queue pairs with work
+	queued               bool // waits to be active
+
+	// cur is the work request of packet next and curEnd the packet after it.
+	cur, curEnd uint32
+	// first is the oldest request that is not acknowledged, last the youngest,
+	// hold the oldest that the limit on outstanding requests keeps back.
+	first, last, hold uint32
+	lastEnd           uint32 // packet after the last request
+	outstanding       int32  // requests admitted and not acknowledged
+	again             uint32 // the first range to retransmit
+	recover           uint32 // packets below are retransmissions of a timeout
+
+	nextSend sim.Time // as far as pacing is concerned
+	heard    sim.Time // last progress
+	timer    sim.Timer
+	rp       congestion.RP
+	paths    pathChoice
+}
+
+// senderState says where a sender waits.
+type senderState uint8
+
+const (
+	stateParked senderState = iota // nothing to send, or the window is full
+	stateReady                     // in a ring of its NIC
+	statePaced                     // in the heap of its NIC
+)
+
+// A request is a work request: part of a message, on one queue pair.
+type request struct {
+	job  uint32
+	next uint32 // the one posted after it, or the free list
+	end  uint32 // the packet after its last
+	// last is the payload of its last packet; the others are full.
+	last uint32
+}
+
+// canSend says whether the queue pair has a packet that it may send.
+func (q *sender) canSend() bool {
+	return q.again != none || q.next != q.end && q.next-q.una < q.window
+}
+
+// post appends a work request of n bytes.
+func (n *Network) post(qp, job uint32, bytes units.Bytes, now sim.Time) {
+	q, r := &n.senders[qp], &n.receivers[qp]
+	w := n.newRequest()
+	packets := uint32(max(1, (bytes+n.unit-1)/n.unit))
+	q.lastEnd += packets
+	n.requests[w] = request{
+		job: job, next: none, end: q.lastEnd,
+		last: uint32(bytes - units.Bytes(packets-1)*n.unit),
+	}
+	if q.first == none {
+		q.first = w
+	} else {
+		n.requests[q.last].next = w
+	}
+	q.last = w
+	if q.cur == none {
+		q.cur, q.curEnd = w, q.lastEnd
+	}
+	if r.request == none {
+		r.request, r.end = w, q.lastEnd
+	}
+	if q.hold == none {
+		q.hold = w
+		n.admit(q)
+	}
+	n.activate(qp)
+	n.stir(qp, now)
+}
+
+// admit lets as many requests go as may be outstanding.
+func (n *Network) admit(q *sender) {
+	for q.hold != none {
+		if q.outstanding >= n.maxRequests {
+			n.acted.requestLimit = true
+			return
+		}
+		q.outstanding++
+		w := &n.requests[q.hold]
+		q.end, q.hold = w.end, w.next
+	}
+}
+
+// activate gives a queue pair with work its place among the NIC's, if it has
+// none and there is one.
+func (n *Network) activate(qp uint32) {
+	q := &n.senders[qp]
+	if q.active || q.queued {
+		return
+	}
+	nc := &n.nics[q.nic]
+	if nc.active >= n.maxQPs {
+		n.acted.qpLimit = true
+		q.queued = true
+		nc.waiting.push(n.senders, qp)
+		return
+	}
+	nc.active++
+	q.active = true
+}
+
+// retire gives up the place of a queue pair without work to one that waits.
+func (n *Network) retire(qp uint32, now sim.Time) {
+	q := &n.senders[qp]
+	if q.timed {
+		q.timed = false
+		n.engine.Disarm(q.timer)
+	}
+	nc := &n.nics[q.nic]
+	q.active = false
+	nc.active--
+	if nc.waiting.head == none {
+		return
+	}
+	heir := nc.waiting.pop(n.senders)
+	n.senders[heir].queued = false
+	n.activate(heir)
+	n.stir(heir, now)
+}
+
+// stir lets a parked queue pair send if it may.
+func (n *Network) stir(qp uint32, now sim.Time) {
+	q := &n.senders[qp]
+	if q.state != stateParked || !q.active || !q.canSend() {
+		return
+	}
+	nc := &n.nics[q.nic]
+	if q.nextSend > max(now, n.ports[nc.port].busy) {
+		q.state = statePaced
+		nc.paced.push(paced{q.nextSend, qp})
+	} else {
+		n.line(nc, qp)
+	}
+	n.kick(nc, now)
+}
+
+// segment makes the next packet of a queue pair: the first that is asked for
+// again, or else the next one.
+func (n *Network) segment(p *packet, q *sender, qp uint32) {
+	*p = packet{qp: qp, at: q.route, prio: q.prio, class: q.class}
+	w := q.cur
+	if q.again != none {
+		p.seq = n.takeAgain(q)
+		w = n.requestOf(q, p.seq)
+		p.flags = flagAgain
+	} else {
+		p.seq = q.next
+		q.next++
+		if q.next == q.curEnd {
+			q.cur = n.requests[w].next
+			if q.cur != none {
+				q.curEnd = n.requests[q.cur].end
+			}
+		} else {
+			p.payload, p.wire = uint32(n.unit), n.fullWire
+		}
+		if q.next-q.una > q.high-q.una {
+			q.high = q.next
+		} else {
+			p.flags = flagAgain
+		}
+		if p.wire != 0 {
+			n.countAgain(p)
+			return
+		}
+	}
+	p.payload = uint32(n.unit)
+	if r := &n.requests[w]; p.seq+1 == r.end {
+		p.payload = r.last
+	}
+	p.wire = n.wireOf(p.payload)
+	n.countAgain(p)
+}
+
+// countAgain counts retransmissions.
+func (n *Network) countAgain(p *packet) {
+	if p.flags&flagAgain != 0 {
+		n.count.Retransmitted++
+	}
+}
+
+// wireOf is the bytes on the wire of a payload: every MTU has its own headers.
+func (n *Network) wireOf(payload uint32) uint32 {
+	packets := max(1, (payload+n.mtu-1)/n.mtu)
+	return payload + packets*n.header
+}
+
+// requestOf finds the work request of a packet that is not acknowledged.
+func (n *Network) requestOf(q *sender, seq uint32) uint32 {
+	w := q.first
+	for int32(seq-n.requests[w].end) >= 0 {
+		w = n.requests[w].next
+	}
+	return w
+}
+
+// reply takes in what comes back from the receiver.
+func (n *Network) reply(id uint32, now sim.Time) {
+	p := &n.packets[id]
+	qp, f := p.qp, p.flags
+	q := &n.senders[qp]
+	cc := n.nics[q.nic].cc
+	if f&flagCNP != 0 {
+		n.release(id)
+		n.count.CNPs++
+		cc.OnCNP(&q.rp, now)
+		return
+	}
+	if cc != nil && f&flagMarked != 0 {
+		cc.OnAck(&q.rp, now, congestion.Ack{Marked: true})
+	}
+	if d := int32(p.seq - q.una); d > 0 {
+		n.acknowledged(q, p.seq, now)
+	}
+	if f&flagNack != 0 {
+		n.nacked(q, p, now)
+	}
+	n.release(id)
+	if q.first == none && q.active {
+		n.retire(qp, now)
+		return
+	}
+	n.stir(qp, now)
+}
+
+// acknowledged moves on to una and releases the requests before it.
+func (n *Network) acknowledged(q *sender, una uint32, now sim.Time) {
+	q.una, q.heard = una, now
+	behind := int32(una-q.next) > 0 // it went back too far
+	for q.first != none && int32(una-n.requests[q.first].end) >= 0 {
+		w := q.first
+		q.first = n.requests[w].next
+		n.freeRequest(w)
+		q.outstanding--
+		if q.cur == w {
+			q.cur = q.first
+			if q.cur != none {
+				q.curEnd = n.requests[q.cur].end
+			}
+		}
+	}
+	if behind {
+		q.next = una
+	}
+	if q.hold != none {
+		n.admit(q)
+	}
+}
+
+// newRequest returns the place of a work request that is not in use.
+func (n *Network) newRequest() uint32 {
+	if w := n.freeRequests; w != none {
+		n.freeRequests = n.requests[w].next
+		return w
+	}
+	n.requests = append(n.requests, request{})
+	return uint32(len(n.requests) - 1)
+}
+
+func (n *Network) freeRequest(w uint32) {
+	n.requests[w].next = n.freeRequests
+	n.freeRequests = w
+}
