@@ -196,7 +196,8 @@ func (e *Engine) Armed(id Timer) (Time, bool) {
 // next one goes on from there.
 func (e *Engine) Stop() { e.stopped = true }
 
-// Run executes events until none is left or Stop is called.
+// Run executes events until none is left or Stop is called. It panics when called
+// from inside a handler, as RunUntil and Step do.
 func (e *Engine) Run() { e.RunUntil(Never) }
 
 // RunUntil executes the events up to and including instant t, those scheduled

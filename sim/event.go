@@ -5,7 +5,8 @@ import "math/bits"
 // A HandlerID names a registered Handler inside events, which hold no pointers.
 type HandlerID uint16
 
-// An Event is something that happens at one instant, as its handler sees it.
+// An Event is something that happens at one instant, as its handler sees it. Its
+// four fields travel in registers.
 type Event struct {
 	At      Time
 	Handler HandlerID
@@ -20,9 +21,9 @@ type Handler interface {
 }
 
 // An entry is an event in the queue: 24 bytes, nothing for the garbage collector
-// to follow. Three fields of one word each keep it in registers; a struct of
-// more than four fields would be copied through memory, where a wide load after
-// narrow stores stalls for longer than the rest of a push takes.
+// to follow. Three fields of one word each keep it in registers; the compiler
+// copies a struct of more than four through memory, where a wide load waits for
+// the narrow stores before it.
 type entry struct {
 	at  Time
 	seq uint64
