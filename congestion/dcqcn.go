@@ -153,16 +153,19 @@ func (d *DCQCN) OnSend(f *RP, now sim.Time, n units.Bytes) sim.Time {
 	return now + sendTime(f.rate, n)
 }
 
-// countBytes runs the byte counter.
+// countBytes runs the byte counter. It stands still at line rate, where nothing is
+// to be gained.
 func (d *DCQCN) countBytes(f *RP, n units.Bytes) {
-	sum := units.Bytes(f.bytes) + n
-	for sum >= units.Bytes(d.byteCounter) && !d.full(f) {
-		sum -= units.Bytes(d.byteCounter)
+	sum, reset := units.Bytes(f.bytes)+n, units.Bytes(d.byteCounter)
+	for !d.full(f) {
+		if sum < reset {
+			f.bytes = uint32(sum)
+			return
+		}
+		sum -= reset
 		f.byteStage = next(f.byteStage)
 		d.increase(f)
 	}
-	// A flow at line rate counts in vain; its next cut starts over.
-	f.bytes = uint32(min(sum, units.Bytes(d.byteCounter)))
 }
 
 // sendTime is line.Time(n) without its 128-bit division, for a packet.
@@ -314,7 +317,7 @@ func (d *DCQCN) increase(f *RP) {
 	}
 	f.rate += (f.target - f.rate + 1) / 2
 	if d.full(f) {
-		f.timerAt = sim.Never
+		f.timerAt, f.bytes = sim.Never, 0
 		if d.release && f.flags&rpCut == 0 {
 			f.flags = 0
 		}
