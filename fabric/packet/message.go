@@ -81,28 +81,49 @@ func (n *Network) posted(id uint32, now sim.Time) {
 		n.collectives[coll].posted(id, now)
 		return
 	}
-	if n.wqeCost == 0 {
-		n.postParts(id, now)
-		return
-	}
-	// The NIC fetches descriptors one after the other.
-	j := &n.jobs[id]
-	nc := &n.nics[n.nicIndex(j.src)]
-	nc.wqeFree = max(nc.wqeFree, now) + n.wqeCost*sim.Time(j.qps)
-	n.acted.wqe = true
-	n.engine.At(nc.wqeFree, n.self, evFetched, id)
-}
-
-// postParts posts the parts of a message to their queue pairs.
-func (n *Network) postParts(id uint32, now sim.Time) {
 	j := n.jobs[id]
 	for k := range j.qps {
 		part := j.bytes / units.Bytes(j.qps)
 		if units.Bytes(k) < j.bytes%units.Bytes(j.qps) {
 			part++
 		}
-		n.post(n.queuePair(j.src, j.dst, j.class, k), id, part, now)
+		n.fetch(n.queuePair(j.src, j.dst, j.class, k), id, part, now)
 	}
+}
+
+// A descriptor is a work request on its way into the NIC.
+type descriptor struct {
+	qp, job uint32
+	bytes   units.Bytes
+}
+
+// fetch lets the NIC take in a work request: it fetches them one after the
+// other, each in its time.
+func (n *Network) fetch(qp, job uint32, bytes units.Bytes, now sim.Time) {
+	if n.wqeCost == 0 {
+		n.post(qp, job, bytes, now)
+		return
+	}
+	nc := &n.nics[n.senders[qp].nic]
+	nc.wqeFree = max(nc.wqeFree, now) + n.wqeCost
+	n.acted.wqe = true
+	var at uint32
+	if k := len(n.freeDescriptors); k > 0 {
+		at = n.freeDescriptors[k-1]
+		n.freeDescriptors = n.freeDescriptors[:k-1]
+	} else {
+		at = uint32(len(n.descriptors))
+		n.descriptors = append(n.descriptors, descriptor{})
+	}
+	n.descriptors[at] = descriptor{qp, job, bytes}
+	n.engine.At(nc.wqeFree, n.self, evFetched, at)
+}
+
+// fetched posts a work request that the NIC has taken in.
+func (n *Network) fetched(at uint32, now sim.Time) {
+	d := n.descriptors[at]
+	n.freeDescriptors = append(n.freeDescriptors, at)
+	n.post(d.qp, d.job, d.bytes, now)
 }
 
 // partDone counts a work request that has arrived and delivers its job with the

@@ -2,6 +2,7 @@ package packet
 
 import (
 	"github.com/tgssim/tgssim/congestion"
+	"github.com/tgssim/tgssim/internal/units"
 	"github.com/tgssim/tgssim/sim"
 )
 
@@ -188,7 +189,7 @@ func (n *Network) emit(nc *nic, pt *port, prio int, now sim.Time) uint32 {
 	}
 	next := now
 	if nc.cc != nil {
-		next = nc.cc.OnSend(&q.rp, now, unitsOf(p.wire))
+		next = nc.cc.OnSend(&q.rp, now, units.Bytes(p.wire))
 	}
 	q.nextSend = next
 	wire := p.wire

@@ -51,20 +51,25 @@ func (n *Network) accept(id uint32, p *packet, now sim.Time) {
 		n.advance(r)
 	}
 	r.pending++
-	whole := int32(r.expected-r.end) >= 0 && r.request != none
-	if whole || r.pending >= n.ackEvery {
-		n.acknowledge(r, id, p, now)
-	} else {
+	whole := r.request != none && int32(r.expected-r.end) >= 0
+	if !whole && r.pending < n.ackEvery {
 		n.release(id)
+		return
 	}
+	qp := p.qp
+	n.acknowledge(r, id, p, 0, 0, now)
 	if whole {
-		n.complete(r, now)
+		n.complete(qp, now)
 	}
 }
 
 // complete finishes the work requests whose packets have all arrived.
-func (n *Network) complete(r *receiver, now sim.Time) {
-	for r.request != none && int32(r.expected-r.end) >= 0 {
+func (n *Network) complete(qp uint32, now sim.Time) {
+	for {
+		r := &n.receivers[qp] // the last one's listener may have made queue pairs
+		if r.request == none || int32(r.expected-r.end) < 0 {
+			return
+		}
 		w := &n.requests[r.request]
 		job := w.job
 		r.request = w.next
@@ -75,17 +80,16 @@ func (n *Network) complete(r *receiver, now sim.Time) {
 			n.engine.AfterLane(n.nicLane, n.self, evPart, job)
 		} else {
 			n.partDone(job, now)
-			// A listener may have posted work: r may have moved.
-			return
 		}
 	}
 }
 
-// acknowledge turns packet id into the acknowledgement of what has arrived.
-func (n *Network) acknowledge(r *receiver, id uint32, p *packet, now sim.Time) {
+// acknowledge turns packet id into the acknowledgement of what has arrived, or
+// with flagNack into a NACK with its payload.
+func (n *Network) acknowledge(r *receiver, id uint32, p *packet, f flags, payload uint32, now sim.Time) {
 	r.pending = 0
-	p.seq, p.payload = r.expected, 0
-	p.flags = flagReply
+	p.seq, p.payload = r.expected, payload
+	p.flags = flagReply | f
 	if r.marked {
 		p.flags |= flagMarked
 		r.marked = false

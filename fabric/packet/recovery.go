@@ -26,7 +26,7 @@ func (n *Network) outOfOrder(r *receiver, id uint32, p *packet, now sim.Time) {
 	ahead := int32(p.seq - r.expected)
 	if ahead < 0 {
 		n.count.Duplicates++
-		n.acknowledge(r, id, p, now)
+		n.acknowledge(r, id, p, 0, 0, now)
 		return
 	}
 	n.count.OutOfOrder++
@@ -61,10 +61,8 @@ func (n *Network) outOfOrder(r *receiver, id uint32, p *packet, now sim.Time) {
 // nack turns packet id into a request for count packets, beginning offset after
 // the next one in order.
 func (n *Network) nack(r *receiver, id uint32, p *packet, offset, count uint32, now sim.Time) {
-	n.acknowledge(r, id, p, now)
-	p.flags |= flagNack
-	p.payload = offset<<16 | count
 	n.count.NACKs++
+	n.acknowledge(r, id, p, flagNack, offset<<16|count, now)
 }
 
 // mark notes that a packet has arrived early; it fails when it had before.

@@ -31,7 +31,6 @@ type sender struct {
 	lastEnd           uint32 // packet after the last request
 	outstanding       int32  // requests admitted and not acknowledged
 	again             uint32 // the first range to retransmit
-	recover           uint32 // packets below are retransmissions of a timeout
 
 	nextSend sim.Time // as far as pacing is concerned
 	heard    sim.Time // last progress
@@ -162,45 +161,35 @@ func (n *Network) stir(qp uint32, now sim.Time) {
 // segment makes the next packet of a queue pair: the first that is asked for
 // again, or else the next one.
 func (n *Network) segment(p *packet, q *sender, qp uint32) {
-	*p = packet{qp: qp, at: q.route, prio: q.prio, class: q.class}
-	w := q.cur
-	if q.again != none {
-		p.seq = n.takeAgain(q)
-		w = n.requestOf(q, p.seq)
-		p.flags = flagAgain
-	} else {
+	*p = packet{qp: qp, at: q.route, prio: q.prio, class: q.class, payload: uint32(n.unit), wire: n.fullWire}
+	var w uint32
+	if q.again == none {
+		w = q.cur
 		p.seq = q.next
 		q.next++
+		if q.next != q.curEnd && q.next-1 == q.high { // the usual case
+			q.high = q.next
+			return
+		}
 		if q.next == q.curEnd {
 			q.cur = n.requests[w].next
 			if q.cur != none {
 				q.curEnd = n.requests[q.cur].end
 			}
-		} else {
-			p.payload, p.wire = uint32(n.unit), n.fullWire
 		}
-		if q.next-q.una > q.high-q.una {
-			q.high = q.next
-		} else {
-			p.flags = flagAgain
-		}
-		if p.wire != 0 {
-			n.countAgain(p)
-			return
-		}
+	} else {
+		p.seq = n.takeAgain(q)
+		w = n.requestOf(q, p.seq)
 	}
-	p.payload = uint32(n.unit)
+	if p.seq == q.high {
+		q.high++
+	} else {
+		p.flags = flagAgain
+		n.count.Retransmitted++
+	}
 	if r := &n.requests[w]; p.seq+1 == r.end {
 		p.payload = r.last
-	}
-	p.wire = n.wireOf(p.payload)
-	n.countAgain(p)
-}
-
-// countAgain counts retransmissions.
-func (n *Network) countAgain(p *packet) {
-	if p.flags&flagAgain != 0 {
-		n.count.Retransmitted++
+		p.wire = n.wireOf(r.last)
 	}
 }
 
@@ -266,6 +255,9 @@ func (n *Network) acknowledged(q *sender, una uint32, now sim.Time) {
 	}
 	if behind {
 		q.next = una
+	}
+	if q.again != none {
+		n.trimAgain(q)
 	}
 	if q.hold != none {
 		n.admit(q)

@@ -1,0 +1,220 @@
+package packet
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/tgssim/tgssim/fabric"
+	"github.com/tgssim/tgssim/internal/units"
+	"github.com/tgssim/tgssim/sim"
+	"github.com/tgssim/tgssim/topology"
+)
+
+// A collective is one message per pair of GPUs: between servers a work request
+// on the first queue pair of the two in the collective's class, inside a server
+// a share of one coflow of the flow engine.
+type collective struct {
+	net     *Network
+	name    string
+	job     uint32
+	class   fabric.Class
+	pairs   []pair
+	shares  []perRank
+	local   fabric.Collective // nil when nothing stays inside a server
+	paths   []topology.LinkID // of the local pairs, two links each
+	next    []int64           // units of the next run
+	stale   bool
+	most    int64
+	milli   int64 // of a run, between servers
+	sending int32 // pairs with something to send
+	wire    sim.Time
+}
+
+// A pair is two GPUs with what each rank contributes between them: the entries
+// of collective.shares up to the next pair's.
+type pair struct {
+	qp      uint32 // none inside a server
+	shareAt int32
+	src     topology.GPU
+	bytes   units.Bytes // of a run
+}
+
+// perRank is a payload per unit of one rank, in thousandths of a byte.
+type perRank struct {
+	rank  int32
+	milli int64
+}
+
+// NewCollective prepares a recurring collective. Shares with the same source
+// and destination are one message. All units are 0 until SetUnits.
+func (n *Network) NewCollective(spec fabric.CollectiveSpec) (fabric.Collective, error) {
+	// The flow engine checks the whole spec, and keeps only what is local.
+	inside := spec
+	inside.Shares = nil
+	var across []fabric.Share
+	total := int64(0)
+	gpus := topology.GPU(n.graph.GPUs())
+	for _, s := range spec.Shares {
+		exist := s.Src >= 0 && s.Dst >= 0 && s.Src < gpus && s.Dst < gpus && s.Milli >= 0 && s.Rank >= 0 && s.Rank < spec.Ranks
+		if exist && n.graph.ServerOf(s.Src) != n.graph.ServerOf(s.Dst) {
+			across = append(across, s)
+		} else {
+			inside.Shares = append(inside.Shares, s)
+		}
+		if exist {
+			if s.Milli > math.MaxInt64/2-total {
+				return nil, fmt.Errorf("collective %q: its shares add up to more than 4 PB per unit", spec.Name)
+			}
+			total += s.Milli
+		}
+	}
+	c := &collective{
+		net: n, name: spec.Name, class: spec.Class, next: make([]int64, max(0, spec.Ranks)), stale: true,
+		most: math.MaxInt64 / 2 / max(1, total),
+	}
+	if len(inside.Shares) > 0 || len(across) == 0 {
+		local, err := n.local.NewCollective(inside)
+		if err != nil {
+			return nil, err
+		}
+		c.local = local
+	}
+	if spec.Class >= fabric.NumClasses {
+		return nil, fmt.Errorf("collective %q: class %d does not exist; there are %d", spec.Name, spec.Class, fabric.NumClasses)
+	}
+	if err := c.layOut(across, inside.Shares); err != nil {
+		return nil, fmt.Errorf("collective %q: %w", spec.Name, err)
+	}
+	c.job = n.newJob()
+	n.jobs[c.job] = job{coll: int32(len(n.collectives))}
+	n.collectives = append(n.collectives, c)
+	return c, nil
+}
+
+// layOut sorts the shares into pairs.
+func (c *collective) layOut(across, inside []fabric.Share) error {
+	n := c.net
+	for _, shares := range [][]fabric.Share{across, inside} {
+		slices.SortStableFunc(shares, func(a, b fabric.Share) int {
+			return cmp.Or(cmp.Compare(a.Src, b.Src), cmp.Compare(a.Dst, b.Dst), cmp.Compare(a.Rank, b.Rank))
+		})
+		for i, s := range shares {
+			if i == 0 || s.Src != shares[i-1].Src || s.Dst != shares[i-1].Dst {
+				p := pair{qp: none, shareAt: int32(len(c.shares)), src: s.Src}
+				switch {
+				case n.graph.ServerOf(s.Src) != n.graph.ServerOf(s.Dst):
+					if len(n.pathOf(s.Src, s.Dst, uint32(c.class))) == 0 {
+						return fmt.Errorf("there is no path from gpu%d to gpu%d", s.Src, s.Dst)
+					}
+					p.qp = n.queuePair(s.Src, s.Dst, c.class, 0)
+				case s.Src != s.Dst:
+					up, down := n.graph.NVLinks(s.Src, s.Dst)
+					c.paths = append(c.paths, up, down)
+				default:
+					c.paths = append(c.paths, topology.NoLink, topology.NoLink)
+				}
+				c.pairs = append(c.pairs, p)
+			}
+			c.shares = append(c.shares, perRank{int32(s.Rank), s.Milli})
+		}
+	}
+	return nil
+}
+
+// SetUnits gives each rank's number of units for the runs that follow; one
+// under way keeps its own. Ranks beyond len(units) get none, and a negative
+// number is none. Numbers are limited so that a run is at most 4 PB.
+func (c *collective) SetUnits(units []int64) {
+	for r := range c.next {
+		v := int64(0)
+		if r < len(units) {
+			v = min(max(0, units[r]), c.most)
+		}
+		c.stale = c.stale || v != c.next[r]
+		c.next[r] = v
+	}
+	if c.local != nil {
+		c.local.SetUnits(c.next)
+	}
+}
+
+// Start begins a run. It panics when one is under way.
+func (c *collective) Start(startup sim.Time, tag uint64, to fabric.Receiver) {
+	n := c.net
+	if n.jobs[c.job].live {
+		panic(fmt.Sprintf("packet: collective %q started while it runs", c.name))
+	}
+	if c.stale {
+		c.reload()
+	}
+	j := &n.jobs[c.job]
+	*j = job{
+		to: to, tag: tag, posted: n.engine.Now(), post: startup, wire: c.wire, milli: c.milli,
+		parts: c.sending, coll: j.coll, class: c.class, live: true,
+	}
+	n.account(j)
+	if c.local != nil {
+		j.parts++
+		n.localRuns[c.class].begun++
+		c.local.Start(startup, 0, c)
+	}
+	if c.sending > 0 {
+		n.postAfter(startup, c.job)
+	} else if c.local == nil { // nothing to send: the latency of its paths
+		n.jobs[c.job].parts = 1
+		n.engine.After(startup+c.wire, n.self, evPart, c.job)
+	}
+}
+
+// Delivered takes in the end of the part of a run that is inside servers.
+func (c *collective) Delivered(d fabric.Delivery) {
+	c.net.localRuns[c.class].ended++
+	c.net.partDone(c.job, d.Arrived)
+}
+
+// posted hands the work requests of a run to the NICs.
+func (c *collective) posted(job uint32, now sim.Time) {
+	n := c.net
+	for i := range c.pairs {
+		if p := &c.pairs[i]; p.qp != none && p.bytes > 0 {
+			n.fetch(p.qp, job, p.bytes, now)
+		}
+	}
+}
+
+// reload computes everything that depends on the units. Bytes are whole: pair by
+// pair, the thousandths are carried over, so that the bytes of all pairs add up
+// to the whole bytes of the exact sum.
+func (c *collective) reload() {
+	n := c.net
+	c.stale, c.milli, c.sending = false, 0, 0
+	carry, local := int64(0), 0
+	for i := range c.pairs {
+		end := int32(len(c.shares))
+		if i+1 < len(c.pairs) {
+			end = c.pairs[i+1].shareAt
+		}
+		p, milli := &c.pairs[i], int64(0)
+		for _, s := range c.shares[p.shareAt:end] {
+			milli += s.milli * c.next[s.rank]
+		}
+		if p.qp == none {
+			if path := c.paths[local : local+2]; path[0] != topology.NoLink {
+				n.addLoad(path, milli)
+			}
+			local += 2
+			continue
+		}
+		n.addLoad(n.currentPath(p.qp), milli)
+		c.milli += milli
+		carry += milli % 1000
+		p.bytes = units.Bytes(milli/1000 + carry/1000)
+		carry %= 1000
+		if p.bytes > 0 {
+			c.sending++
+		}
+	}
+	c.wire = n.takeLoad()
+}

@@ -1,0 +1,160 @@
+package packet
+
+import (
+	"fmt"
+
+	"github.com/tgssim/tgssim/internal/config"
+	"github.com/tgssim/tgssim/internal/units"
+	"github.com/tgssim/tgssim/sim"
+	"github.com/tgssim/tgssim/topology"
+)
+
+// faultState is what faults have done to the links.
+type faultState struct {
+	links    []topology.LinkID // of each fault: one direction of its cable
+	downAt   []sim.Time        // when each link last failed; -1 never
+	excluded []bool            // links that routing avoids
+}
+
+// layFaults finds the links of the faults and schedules them.
+func (n *Network) layFaults(c Config) error {
+	if len(c.Faults) == 0 {
+		return nil
+	}
+	n.faulty = true
+	byName := map[string]topology.LinkID{} // looked up, never ranged over
+	var names []string
+	for l := range n.graph.Links {
+		if !n.isNVLink(topology.LinkID(l)) {
+			byName[n.graph.Links[l].Name] = topology.LinkID(l)
+			names = append(names, n.graph.Links[l].Name)
+		}
+	}
+	f := &n.faults
+	f.downAt, f.excluded = make([]sim.Time, len(n.ports)), make([]bool, len(n.ports))
+	for l := range f.downAt {
+		f.downAt[l] = -1
+	}
+	var ps config.Problems
+	for i, fault := range c.Faults {
+		l, ok := byName[fault.Link]
+		if !ok {
+			ps.Addf(fmt.Sprintf("packet.faults[%d].link", i), "%q is not a link between NICs and switches%s",
+				fault.Link, config.Suggest(fault.Link, names))
+			continue
+		}
+		f.links = append(f.links, l)
+		n.engine.At(max(fault.At, n.engine.Now()), n.self, evFault, uint32(i))
+	}
+	return ps.Err()
+}
+
+// strike applies a fault to both directions of its cable.
+func (n *Network) strike(i uint32, now sim.Time) {
+	fault := n.config.Packet.Faults[i]
+	l := n.faults.links[i]
+	for _, l := range []topology.LinkID{l, n.graph.Reverse(l)} {
+		pt := &n.ports[l]
+		wasDown := pt.down
+		pt.down = fault.Rate == 0
+		if pt.down {
+			n.faults.downAt[l] = now
+			n.unpause(uint32(l), now)
+			continue
+		}
+		n.setRate(pt, max(1, units.Rate(float64(n.graph.Links[l].Rate)*fault.Rate)))
+		if wasDown {
+			n.pauseAgain(uint32(l), now)
+		}
+	}
+	if detect := n.config.Packet.FaultDetection; detect > 0 {
+		n.engine.After(detect, n.self, evRoute, i)
+	} else {
+		n.reconverge(now)
+	}
+}
+
+// unpause ends the pauses of a port whose link has failed: nobody is left to end
+// them. What it sends from now on is lost.
+func (n *Network) unpause(l uint32, now sim.Time) {
+	for prio := range uint32(numPrios) {
+		n.heedPause(l<<3|prio<<1, now)
+	}
+}
+
+// pauseAgain makes the far end of a repaired link repeat the pauses that it has
+// asked for.
+func (n *Network) pauseAgain(l uint32, now sim.Time) {
+	to := n.graph.Links[l].To
+	if to < n.firstSwitch {
+		return
+	}
+	b := n.buffers[n.switchOf(to)]
+	for prio := uint8(prioShared); prio < numPrios; prio++ {
+		if b.Paused(int(n.switchPorts[l^1].index), n.qos[prio]) {
+			n.sendPause(l, prio, true, now)
+		}
+	}
+}
+
+// lostOnWire says whether the link that a packet has come by failed while it was
+// on it.
+func (n *Network) lostOnWire(l uint32, p *packet, now sim.Time) bool {
+	down := n.faults.downAt[l]
+	if down < 0 {
+		return false
+	}
+	pt := &n.ports[l]
+	last := now - n.graph.SwitchLatency(n.graph.Links[l].To) // its last bit arrived
+	first := last - n.graph.Links[l].Delay - pt.time(p.wire) // its first bit left
+	return down > first && down <= last
+}
+
+// isExcluded says whether routing avoids a link.
+func (n *Network) isExcluded(l topology.LinkID) bool { return n.faults.excluded[l] }
+
+// crossesExcluded says whether a path has a link that routing avoids.
+func (n *Network) crossesExcluded(path []topology.LinkID) bool {
+	if !n.faulty {
+		return false
+	}
+	for _, l := range path {
+		if n.faults.excluded[l] {
+			return true
+		}
+	}
+	return false
+}
+
+// reconverge routes by the links that are up now. A queue pair without a way
+// left keeps its path, and loses its packets, until there is one.
+func (n *Network) reconverge(sim.Time) {
+	changed := false
+	for l := range n.ports {
+		changed = changed || n.faults.excluded[l] != n.ports[l].down
+		n.faults.excluded[l] = n.ports[l].down
+	}
+	if !changed {
+		return
+	}
+	for qp := range n.senders {
+		s, k := &n.senders[qp], n.keys[qp]
+		path := n.pathOf(k.src, k.dst, k.number)
+		if len(path) > 0 && !n.isRoute(s.route, path) {
+			s.route = n.layRoute(path)
+		}
+		if n.spraying {
+			n.laySpray(s, k)
+		}
+	}
+}
+
+// isRoute says whether the route at a place is a path.
+func (n *Network) isRoute(at uint32, path []topology.LinkID) bool {
+	for i, l := range path {
+		if n.routes[at+uint32(i)] != uint32(l) {
+			return false
+		}
+	}
+	return n.routes[at+uint32(len(path))] == endOfRoute
+}

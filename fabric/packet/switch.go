@@ -1,0 +1,217 @@
+package packet
+
+import (
+	"math"
+	"math/bits"
+
+	"github.com/tgssim/tgssim/congestion"
+	"github.com/tgssim/tgssim/internal/units"
+	"github.com/tgssim/tgssim/sim"
+	"github.com/tgssim/tgssim/topology"
+)
+
+// A packet is in a switch's buffer while it waits for its egress wire. The one
+// on the wire counts no more, as in HPCC-ns3; so a packet that finds the wire
+// free costs the buffer nothing.
+
+// switchPort is what a switch keeps of one of its ports beside the egress: the
+// place in its buffer's account, the marking curve, and the queue over time.
+type switchPort struct {
+	index  int32 // in the switch's buffer
+	marker congestion.Marker
+	draws  uint64 // uniform numbers used by marking
+	stats  portStats
+}
+
+// enqueue puts a packet behind those that wait at a switch's port, or drops it.
+func (n *Network) enqueue(l uint32, pt *port, id uint32, p *packet, now sim.Time) {
+	in, sp := n.routes[p.at-1], &n.switchPorts[l]
+	b := n.buffers[pt.owner]
+	v := b.Admit(int(n.switchPorts[in^1].index), int(sp.index), n.qos[p.prio], units.Bytes(p.wire))
+	if v.Drop != congestion.NoDrop {
+		sp.stats.dropped[v.Drop]++
+		n.drop(id, DropReason(v.Drop))
+		return
+	}
+	if v.Pause {
+		n.sendPause(in, p.prio, true, now)
+	}
+	empty := pt.backlog>>p.prio&1 == 0
+	if p.prio != prioControl {
+		sp.stats.observe(pt, now)
+		if n.markOnEnqueue && !empty {
+			n.maybeMark(pt, sp, p)
+		}
+	}
+	pt.queue[p.prio].push(n.packets, id, empty)
+	pt.backlog |= 1 << p.prio
+	if pt.paused>>p.prio&1 == 0 {
+		n.wakeAt(l, pt, max(pt.busy, now))
+	}
+}
+
+// dequeue takes the first packet of a priority out of a switch's buffer.
+func (n *Network) dequeue(l uint32, pt *port, prio int, now sim.Time) uint32 {
+	sp := &n.switchPorts[l]
+	q := &pt.queue[prio]
+	if prio != prioControl {
+		sp.stats.observe(pt, now)
+	}
+	id, empty := q.pop(n.packets)
+	if empty {
+		pt.backlog &^= 1 << prio
+	}
+	p := &n.packets[id]
+	in := n.routes[p.at-1]
+	b := n.buffers[pt.owner]
+	if b.Release(int(n.switchPorts[in^1].index), int(sp.index), n.qos[prio], units.Bytes(p.wire)) {
+		n.sendPause(in, p.prio, false, now)
+	}
+	if prio != prioControl && !n.markOnEnqueue && !empty {
+		n.maybeMark(pt, sp, p)
+	}
+	return id
+}
+
+// maybeMark marks a packet by the bytes that wait in its queue without it.
+func (n *Network) maybeMark(pt *port, sp *switchPort, p *packet) {
+	waiting := units.Bytes(pt.queue[p.prio].bytes)
+	if !n.ecn || waiting <= n.leastKmin {
+		return
+	}
+	sp.draws++
+	if sp.marker.Mark(waiting, congestion.Uniform(n.markSeed+uint64(sp.index)<<32+uint64(pt.owner), sp.draws)) {
+		p.flags |= flagMarked
+		sp.stats.marked[p.class]++
+	}
+}
+
+// sendPause sends a PFC frame back over the cable that link in came by. It waits
+// for the frame on the wire and takes the wire for its own time.
+func (n *Network) sendPause(in uint32, prio uint8, xoff bool, now sim.Time) {
+	back := &n.ports[in^1]
+	if back.down {
+		return
+	}
+	back.busy = max(back.busy, now) + back.time(pauseFrame)
+	back.sent.wire += pauseFrame
+	back.sent.control++
+	arg := in<<3 | uint32(prio)<<1
+	if xoff {
+		arg |= 1
+		n.count.Pauses++
+	}
+	n.engine.At(back.busy+n.graph.Links[in^1].Delay+n.pauseResponse, n.self, evPause, arg)
+}
+
+// pauseFrame is what a PFC frame takes on the wire: 64 B, preamble 8 and gap 12.
+const pauseFrame = 84
+
+// heedPause stops or resumes a priority of a port.
+func (n *Network) heedPause(arg uint32, now sim.Time) {
+	l, prio := arg>>3, arg>>1&3
+	pt := &n.ports[l]
+	st := n.pauseStats(l)
+	if arg&1 != 0 {
+		if pt.paused>>prio&1 == 0 {
+			pt.paused |= 1 << prio
+			st.pauses++
+			st.pausedAt[prio] = now
+			n.watchDeadlock(now)
+		}
+		return
+	}
+	if pt.paused>>prio&1 == 0 {
+		return
+	}
+	pt.paused &^= 1 << prio
+	st.pausedFor += now - st.pausedAt[prio]
+	switch {
+	case pt.nic:
+		n.kick(&n.nics[pt.owner], now)
+	case pt.backlog&^pt.paused == 0:
+	case pt.busy > now:
+		n.wakeAt(l, pt, pt.busy)
+	default:
+		n.serve(l, pt, now)
+	}
+}
+
+// pauseStats is where a port's pauses are counted.
+func (n *Network) pauseStats(l uint32) *pauseStats { return &n.pauses[l] }
+
+type pauseStats struct {
+	pauses    int64
+	pausedFor sim.Time
+	pausedAt  [numPrios]sim.Time
+}
+
+// portStats is the history of a switch's egress queue: the data bytes that wait.
+type portStats struct {
+	since    sim.Time
+	integral float64 // bytes times picoseconds
+	most     uint32
+	marked   [2]int64
+	dropped  [4]int64 // by congestion.Drop
+	// span[b] is the time spent with a depth in bucket b; see bucketOf.
+	span [depthBuckets]sim.Time
+}
+
+// depthBuckets covers depths to 4 GiB at two buckets per octave from 256 B on.
+const depthBuckets = 50
+
+// observe books the time since the last change of the queue.
+func (s *portStats) observe(pt *port, now sim.Time) {
+	depth := pt.queue[prioShared].bytes + pt.queue[prioEP].bytes
+	s.most = max(s.most, depth)
+	dt := now - s.since
+	s.since = now
+	s.integral += float64(float64(depth) * float64(dt))
+	s.span[bucketOf(depth)] += dt
+}
+
+// bucketOf is the bucket of a depth: 0 for an empty queue, 1 below 256 B, then
+// two for every doubling.
+func bucketOf(depth uint32) int {
+	if depth < 256 {
+		return min(1, int(depth))
+	}
+	o := bits.Len32(depth) // 9..32
+	return 2*(o-9) + int(depth>>(o-2)&1) + 2
+}
+
+// bucketTop is the largest depth of a bucket.
+func bucketTop(b int) uint32 {
+	if b < 2 {
+		return uint32(b) * 255
+	}
+	o := (b-2)/2 + 9
+	return uint32(uint64(2+(b-2)%2+1)<<(o-2) - 1)
+}
+
+// layBuffers makes the switches' buffers.
+func (n *Network) layBuffers(c congestion.Config, nicRate units.Rate) error {
+	g := n.graph
+	n.leastKmin = math.MaxInt64
+	for node := n.firstSwitch; int(node) < len(g.Nodes); node++ {
+		var ports []congestion.Port
+		for _, l := range g.Out(node) {
+			link := &g.Links[l]
+			sp := &n.switchPorts[l]
+			sp.index = int32(len(ports))
+			curve := c.ECN.At(link.Rate)
+			sp.marker = curve.Marker()
+			n.leastKmin = min(n.leastKmin, curve.Kmin)
+			ports = append(ports, congestion.Port{Rate: link.Rate, Delay: link.Delay})
+		}
+		b, err := congestion.NewBuffer(c.Buffer, nicRate, units.Bytes(n.fullWire), ports)
+		if err != nil {
+			return err
+		}
+		n.buffers[node-n.firstSwitch] = b
+	}
+	return nil
+}
+
+// switchOf counts a switch within n.buffers.
+func (n *Network) switchOf(node topology.NodeID) uint32 { return uint32(node - n.firstSwitch) }
