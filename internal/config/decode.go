@@ -16,6 +16,14 @@ type Defaulter interface {
 	SetDefaults()
 }
 
+// A Presetter fills itself with one of several named sets of values. When a
+// mapping for it has the key preset, Decode calls SetPreset before it reads the
+// others, wherever in the mapping the key stands: what is written beside a preset
+// overrides it. The key needs a field of its own all the same.
+type Presetter interface {
+	SetPreset(name string) error
+}
+
 // Decode reads the tree into dst, a pointer to a struct that holds the defaults.
 // It is strict: every key written must be known and every value of the right
 // type. All complaints are returned together, as Problems in the order written,
@@ -156,6 +164,7 @@ func (d *decoder) structure(n *node, path string, v reflect.Value) {
 		return
 	}
 	fields := fieldsOf(v.Type())
+	d.preset(n, path, v)
 	for _, key := range n.keys {
 		i := slices.IndexFunc(fields, func(f field) bool { return f.key == key })
 		if i < 0 {
@@ -163,6 +172,19 @@ func (d *decoder) structure(n *node, path string, v reflect.Value) {
 			continue
 		}
 		d.value(n.values[key], join(path, key), v.FieldByIndex(fields[i].index))
+	}
+}
+
+// preset applies the key preset of a mapping, if it has one that is not empty and
+// v takes it. What is not text is refused later, with the other keys.
+func (d *decoder) preset(n *node, path string, v reflect.Value) {
+	p, ok := v.Addr().Interface().(Presetter)
+	name, written := n.values["preset"]
+	if !ok || !written || name.kind != scalar || name.tag != "!!str" || name.text == "" {
+		return
+	}
+	if err := p.SetPreset(name.text); err != nil {
+		d.refuse(name, join(path, "preset"), "%s", err)
 	}
 }
 
