@@ -59,20 +59,14 @@ func (n *Network) drop(id uint32, why DropReason) {
 // discard counts a packet that its receiver throws away.
 func (n *Network) discard(_ *packet, why DropReason) { n.count.Dropped[why]++ }
 
-// localRun counts the runs of collectives' coflows inside servers, which are not
-// messages of their own.
-type localRun struct{ begun, ended int64 }
-
 // Totals returns the conservation account as of now. A run of a collective is
 // one message.
 func (n *Network) Totals() fabric.Totals {
-	t := n.local.Totals()
+	var t fabric.Totals
 	for c := range fabric.NumClasses {
-		t.SentBytes[c] += n.sent[c].bytes
-		t.DeliveredBytes[c] += n.delivered[c].bytes
+		t.SentBytes[c], t.DeliveredBytes[c] = n.sent[c].bytes, n.delivered[c].bytes
 		t.InFlightBytes[c] = t.SentBytes[c] - t.DeliveredBytes[c]
-		t.SentMessages[c] += n.sentCount[c] - n.localRuns[c].begun
-		t.DeliveredMessages[c] += n.deliveredCount[c] - n.localRuns[c].ended
+		t.SentMessages[c], t.DeliveredMessages[c] = n.sentCount[c], n.deliveredCount[c]
 		t.InFlightMessages[c] = t.SentMessages[c] - t.DeliveredMessages[c]
 	}
 	return t

@@ -27,7 +27,7 @@ type collective struct {
 	next    []int64           // units of the next run
 	stale   bool
 	most    int64
-	milli   int64 // of a run, between servers
+	milli   int64 // of a run
 	sending int32 // pairs with something to send
 	wire    sim.Time
 }
@@ -157,7 +157,6 @@ func (c *collective) Start(startup sim.Time, tag uint64, to fabric.Receiver) {
 	n.account(j)
 	if c.local != nil {
 		j.parts++
-		n.localRuns[c.class].begun++
 		c.local.Start(startup, 0, c)
 	}
 	if c.sending > 0 {
@@ -170,7 +169,6 @@ func (c *collective) Start(startup sim.Time, tag uint64, to fabric.Receiver) {
 
 // Delivered takes in the end of the part of a run that is inside servers.
 func (c *collective) Delivered(d fabric.Delivery) {
-	c.net.localRuns[c.class].ended++
 	c.net.partDone(c.job, d.Arrived)
 }
 
@@ -200,6 +198,7 @@ func (c *collective) reload() {
 		for _, s := range c.shares[p.shareAt:end] {
 			milli += s.milli * c.next[s.rank]
 		}
+		c.milli += milli
 		if p.qp == none {
 			if path := c.paths[local : local+2]; path[0] != topology.NoLink {
 				n.addLoad(path, milli)
@@ -208,7 +207,6 @@ func (c *collective) reload() {
 			continue
 		}
 		n.addLoad(n.currentPath(p.qp), milli)
-		c.milli += milli
 		carry += milli % 1000
 		p.bytes = units.Bytes(milli/1000 + carry/1000)
 		carry %= 1000

@@ -40,7 +40,7 @@ type qpKey struct {
 func (n *Network) Send(m fabric.Message, to fabric.Receiver) {
 	gpus := topology.GPU(n.graph.GPUs())
 	if m.Src >= 0 && m.Dst >= 0 && m.Src < gpus && m.Dst < gpus && n.graph.ServerOf(m.Src) == n.graph.ServerOf(m.Dst) {
-		n.local.Send(m, to)
+		n.sendInside(m, to)
 		return
 	}
 	if m.Bytes < 0 || int64(m.Bytes) > math.MaxInt64/1000 {
@@ -58,6 +58,25 @@ func (n *Network) Send(m fabric.Message, to fabric.Receiver) {
 	n.jobs[id].wire = n.aloneMessage(&n.jobs[id])
 	n.account(&n.jobs[id])
 	n.postAfter(m.Post, id)
+}
+
+// inside takes in deliveries of messages inside servers, whose tag is their job.
+type inside struct{ n *Network }
+
+// sendInside sends a message between GPUs of one server.
+func (n *Network) sendInside(m fabric.Message, to fabric.Receiver) {
+	id := n.newJob()
+	n.jobs[id] = job{to: to, tag: m.Tag, milli: 1000 * int64(m.Bytes), coll: -1, class: m.Class, live: true}
+	m.Tag = uint64(id)
+	n.local.Send(m, inside{n})
+	n.account(&n.jobs[id])
+}
+
+// Delivered hands a delivery on under the tag of its message.
+func (i inside) Delivered(d fabric.Delivery) {
+	id := uint32(d.Tag)
+	d.Tag = i.n.jobs[id].tag
+	i.n.finish(id, d)
 }
 
 // account books what a job hands in.
@@ -140,6 +159,12 @@ func (n *Network) partDone(id uint32, now sim.Time) {
 	rest := now - j.posted - j.post
 	d.Wire = min(j.wire, rest)
 	d.Queue = rest - d.Wire
+	n.finish(id, d)
+}
+
+// finish books and reports a delivery.
+func (n *Network) finish(id uint32, d fabric.Delivery) {
+	j := &n.jobs[id]
 	n.delivered[j.class].add(j.milli)
 	n.deliveredCount[j.class]++
 	to := j.to

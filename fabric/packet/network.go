@@ -49,7 +49,6 @@ type Network struct {
 	jobs            []job
 	freeJobs        []uint32
 	collectives     []*collective
-	localRuns       [fabric.NumClasses]localRun
 	descriptors     []descriptor
 	freeDescriptors []uint32
 
