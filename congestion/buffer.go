@@ -141,6 +141,9 @@ func (b *Buffer) Admit(in, out, prio int, n units.Bytes) Verdict {
 		*q += int32(size)
 		b.shared += size
 		b.total += size
+		if invariants.Enabled {
+			b.checkUse(g)
+		}
 		return Verdict{}
 	}
 	held := b.sharedOf(g.used)
@@ -159,7 +162,7 @@ func (b *Buffer) Admit(in, out, prio int, n units.Bytes) Verdict {
 	*q += int32(size)
 	b.total += size
 	if invariants.Enabled {
-		b.check()
+		b.checkUse(g)
 	}
 	if g.paused || g.headroom == 0 && held <= b.threshold(in) {
 		return Verdict{}
@@ -179,6 +182,9 @@ func (b *Buffer) Release(in, out, prio int, n units.Bytes) (resume bool) {
 	if !b.Lossless(prio) {
 		g.used -= size
 		b.shared -= int64(size)
+		if invariants.Enabled {
+			b.checkUse(g)
+		}
 		return false
 	}
 	fromHeadroom := min(g.headroom, size)
@@ -189,7 +195,7 @@ func (b *Buffer) Release(in, out, prio int, n units.Bytes) (resume bool) {
 	left := b.sharedOf(g.used)
 	b.shared -= held - left
 	if invariants.Enabled {
-		b.check()
+		b.checkUse(g)
 	}
 	if !g.paused || g.headroom > 0 || left > 0 && left+b.resumeOffset > b.threshold(in) {
 		return false
@@ -209,7 +215,18 @@ func (b *Buffer) threshold(in int) int64 {
 	return (b.pool - b.shared) * int64(b.ports[in].alpha) / alphaOne
 }
 
-// check panics when the account does not balance.
+// checkUse panics when a change of a group has left something impossible. An
+// empty buffer is looked at as a whole.
+func (b *Buffer) checkUse(g *group) {
+	if g.used < 0 || g.headroom < 0 || b.shared < 0 || b.shared > b.pool || b.headroom > b.headroomPool {
+		panic("congestion: a buffer holds less than nothing or more than it has")
+	}
+	if b.total == 0 {
+		b.check()
+	}
+}
+
+// check panics when the account does not balance. It looks at every group.
 func (b *Buffer) check() {
 	var shared, headroom, total int64
 	for i := range b.groups {

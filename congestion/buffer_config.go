@@ -182,7 +182,9 @@ const (
 // reserves fit into the memory depends on the ports; NewBuffer finds out.
 func (c BufferConfig) Validate() error {
 	var ps config.Problems
-	oneOf(&ps, "preset", c.Preset, BufferPresets())
+	if c.Preset != "" {
+		oneOf(&ps, "preset", c.Preset, BufferPresets())
+	}
 	within(&ps, "size", c.Size, 1, maxBuffer)
 	within(&ps, "size_from", c.SizeFrom, 0, maxRate)
 	seen := [Priorities]bool{}

@@ -108,7 +108,7 @@ func TestNothingAllocates(t *testing.T) {
 	var f RP
 	var np NP
 	d.Start(&f, 0)
-	now := sim.Time(0)
+	now, marked := sim.Time(0), 0
 	require.Zero(t, testing.AllocsPerRun(1000, func() {
 		now += 50 * sim.Microsecond
 		d.OnMarked(&np, now)
@@ -118,7 +118,9 @@ func TestNothingAllocates(t *testing.T) {
 		d.Rate(&f, now)
 		d.Alpha(&f, now)
 		d.NextDeadline(&f)
-		m.Mark(4*units.MB, Uniform(1, uint64(now)))
+		if m.Mark(4*units.MB, Uniform(1, uint64(now))) {
+			marked++
+		}
 		b.Admit(1, 2, 3, 4178)
 		b.Release(1, 2, 3, 4178)
 	}))

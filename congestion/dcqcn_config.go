@@ -37,7 +37,7 @@ const (
 // Li et al., HPCC, SIGCOMM 2019, whose DCQCN is after the NIC's.
 type DCQCNConfig struct {
 	// Preset names the set of constants to start from: see DCQCNPresets. What is
-	// written beside it overrides it.
+	// written beside it overrides it. Empty where a program sets every field.
 	Preset string `yaml:"preset"`
 
 	// Notify is how a mark travels back to the sender: "cnp" (paper, NIC) or
@@ -280,7 +280,9 @@ const (
 // Validate says what is wrong with c, as config.Problems, or nil.
 func (c DCQCNConfig) Validate() error {
 	var ps config.Problems
-	oneOf(&ps, "preset", c.Preset, DCQCNPresets())
+	if c.Preset != "" {
+		oneOf(&ps, "preset", c.Preset, DCQCNPresets())
+	}
 	oneOf(&ps, "notify", c.Notify, []string{NotifyCNP, NotifyACK})
 	within(&ps, "cnp_interval", c.CNPInterval, 0, maxTimer)
 	oneOf(&ps, "cnp_scope", c.CNPScope, []string{ScopeQP, ScopePort})

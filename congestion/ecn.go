@@ -93,7 +93,9 @@ const maxQueue = units.GiB
 // Validate says what is wrong with c, as config.Problems, or nil.
 func (c ECNConfig) Validate() error {
 	var ps config.Problems
-	oneOf(&ps, "preset", c.Preset, ECNPresets())
+	if c.Preset != "" {
+		oneOf(&ps, "preset", c.Preset, ECNPresets())
+	}
 	ps.Require(len(c.Thresholds) > 0, "thresholds", "is empty; write at least one line with rate, kmin, kmax and pmax")
 	for i, t := range c.Thresholds {
 		key := func(name string) string { return fmt.Sprintf("thresholds[%d].%s", i, name) }

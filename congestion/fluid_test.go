@@ -289,3 +289,45 @@ func TestPresetsConverge(t *testing.T) {
 		require.Less(t, mean, float64(k.Kmax), name)
 	}
 }
+
+// TestPresetsRecover measures what the presets make of 100 us of marks on every
+// packet of a flow at 400 Gb/s: how far the rate falls, and how long after the
+// last mark it is back at half and at nine tenths of the line.
+func TestPresetsRecover(t *testing.T) {
+	const line, packet, congested = 400 * units.Gbps, 4178, 100 * sim.Microsecond
+	low, back := map[string]units.Rate{}, map[string]sim.Time{}
+	for _, name := range DCQCNPresets() {
+		var c DCQCNConfig
+		require.NoError(t, c.SetPreset(name))
+		d, err := NewDCQCN(c, line)
+		require.NoError(t, err)
+		var f RP
+		var np NP
+		d.Start(&f, 0)
+		now, due, half, least := sim.Time(0), sim.Never, sim.Time(0), line // due is a CNP's time
+		for now <= congested || d.Rate(&f, now) < 9*line/10 {
+			next := d.OnSend(&f, now, packet)
+			if now <= congested {
+				d.OnAck(&f, now, Ack{Marked: true})
+				due = min(due, d.OnMarked(&np, now))
+			}
+			if due <= next {
+				d.OnCNP(&f, due)
+				due = sim.Never
+			}
+			now = next
+			least = min(least, d.Rate(&f, now))
+			if half == 0 && now > congested && d.Rate(&f, now) >= line/2 {
+				half = now - congested
+			}
+		}
+		low[name], back[name] = least, now-congested
+		t.Logf("%s: down to %.2f Gb/s, half the line after %.1f ms, nine tenths after %.1f ms", name,
+			float64(least)/1e9, half.Milliseconds(), back[name].Milliseconds())
+	}
+	require.Greater(t, low["paper"], 10*low["alibaba"], "cuts every 50 us against every 4 us")
+	require.GreaterOrEqual(t, low["nvidia"], low["alibaba"], "the byte counter raises the rate between cuts")
+	// But then the next cut clamps the target, which is the line rate otherwise.
+	require.Greater(t, back["nvidia"], 2*back["alibaba"])
+	require.InDelta(t, back["hpcc-ns3"].Microseconds(), back["alibaba"].Microseconds(), 100)
+}

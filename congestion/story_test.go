@@ -47,8 +47,8 @@ func TestStories(t *testing.T) {
 }
 
 type story struct {
-	file, machine, title, settings string
-	events                         []string
+	machine, title, settings string
+	events                   []string
 }
 
 func parseStories(t *testing.T, text string) []story {
