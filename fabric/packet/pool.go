@@ -32,6 +32,7 @@ const (
 	flagCNP                      // a congestion notification packet
 	flagReply                    // travels back from the receiver
 	flagAgain                    // a retransmission
+	flagProbe                    // asks the receiver for all that it misses
 )
 
 // alloc returns the place of a packet that is not in use. Pointers to packets

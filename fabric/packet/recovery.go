@@ -45,13 +45,22 @@ func (n *Network) outOfOrder(r *receiver, id uint32, p *packet, now sim.Time) {
 		n.release(id)
 		return
 	}
+	probe, qp := p.flags&flagProbe != 0, p.qp
 	if !n.mark(&r.window, r.expected, p.seq) {
 		n.count.Duplicates++
 		n.release(id)
+		if probe {
+			n.askAll(r, qp, now)
+		}
 		return
 	}
 	n.count.MaxReorder = max(n.count.MaxReorder, int64(ahead))
-	if from, count, ok := n.missing(&r.window, r.expected); ok {
+	if probe {
+		n.release(id)
+		n.askAll(r, qp, now)
+		return
+	}
+	if from, count, ok := n.missing(&r.window, r.expected, n.reorderTolerance); ok {
 		n.nack(r, id, p, from-r.expected, count, now)
 		return
 	}
@@ -63,6 +72,20 @@ func (n *Network) outOfOrder(r *receiver, id uint32, p *packet, now sim.Time) {
 func (n *Network) nack(r *receiver, id uint32, p *packet, offset, count uint32, now sim.Time) {
 	n.count.NACKs++
 	n.acknowledge(r, id, p, flagNack, offset<<16|count, now)
+}
+
+// askAll answers a probe: it asks for everything that is missing up to it.
+func (n *Network) askAll(r *receiver, qp uint32, now sim.Time) {
+	r.window.asked = r.expected
+	for {
+		from, count, ok := n.missing(&r.window, r.expected, 1)
+		if !ok {
+			return
+		}
+		id := n.alloc()
+		n.packets[id] = packet{qp: qp, class: r.class}
+		n.nack(r, id, &n.packets[id], from-r.expected, count, now)
+	}
 }
 
 // mark notes that a packet has arrived early; it fails when it had before.
@@ -93,12 +116,12 @@ func (n *Network) arrived(w *reorder, seq uint32) bool {
 
 // missing finds the first range of packets that has not been asked for and that
 // so many have overtaken that it must be lost. Every packet is asked for once;
-// should it be lost again, the timeout repeats it.
-func (n *Network) missing(w *reorder, expected uint32) (from, count uint32, ok bool) {
+// should it be lost again, the timeout's probe makes it be asked for once more.
+func (n *Network) missing(w *reorder, expected, tolerance uint32) (from, count uint32, ok bool) {
 	if int32(expected-w.asked) > 0 {
 		w.asked = expected
 	}
-	limit := w.top - n.reorderTolerance
+	limit := w.top - tolerance
 	for int32(limit-w.asked) > 0 && n.arrived(w, w.asked) {
 		w.asked++
 	}
@@ -251,6 +274,19 @@ func (n *Network) timeout(qp uint32, now sim.Time) {
 	n.count.Timeouts++
 	q.heard = now
 	n.engine.Arm(q.timer, now+n.rto)
-	n.goBack(q)
+	if n.selective {
+		// The first packet that is missing, and the last sent, as a probe to which
+		// the receiver answers with all that it misses between.
+		for q.again != none {
+			n.freeGap(q)
+		}
+		q.probe, q.probing = q.next-1, true
+		n.askAgain(q, q.una, q.una+1)
+		if q.next-1 != q.una {
+			n.askAgain(q, q.probe, q.next)
+		}
+	} else {
+		n.goBack(q)
+	}
 	n.stir(qp, now)
 }

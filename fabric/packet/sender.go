@@ -31,6 +31,8 @@ type sender struct {
 	lastEnd           uint32 // packet after the last request
 	outstanding       int32  // requests admitted and not acknowledged
 	again             uint32 // the first range to retransmit
+	probe             uint32 // the packet that a timeout sends as a probe
+	probing           bool
 
 	nextSend sim.Time // as far as pacing is concerned
 	heard    sim.Time // last progress
@@ -185,6 +187,10 @@ func (n *Network) segment(p *packet, q *sender, qp uint32) {
 		q.high++
 	} else {
 		p.flags = flagAgain
+		if q.probing && q.probe == p.seq {
+			p.flags |= flagProbe
+			q.probing = false
+		}
 		n.count.Retransmitted++
 	}
 	if r := &n.requests[w]; p.seq+1 == r.end {
