@@ -111,13 +111,19 @@ func TestTiesDoNotMatter(t *testing.T) {
 }
 
 // One KV transfer alone takes bytes / (efficiency x rate) + latency, to the
-// picosecond, in both engines and through the whole stack.
+// picosecond, in both engines and through the whole stack; also when four
+// prefill GPUs send a quarter each to one, whose NIC limits them together.
 func TestTransferAlone(t *testing.T) {
+	one := []string{"prefill.tp=1", "prefill.dp=32", "kv.qps=1"}
+	four := []string{"prefill.tp=4", "prefill.dp=8", "kv.qps=4"}
 	for _, engine := range fabric.EngineNames() {
-		for _, prompt := range []int{1, 77, 4096, 16384} {
-			s := load(t, "deepseek-v3-h800-pd", "network.engine="+engine, "workload.requests=1",
-				fmt.Sprintf("workload.prompt={dist: fixed, tokens: %d}", prompt),
-				"prefill.tp=1", "prefill.dp=32", "kv.qps=1")
+		for i, prompt := range []int{1, 77, 4096, 16384, 4096, 16384} {
+			shape := one
+			if i >= 4 {
+				shape = four
+			}
+			s := load(t, "deepseek-v3-h800-pd", append(shape, "network.engine="+engine, "workload.requests=1",
+				fmt.Sprintf("workload.prompt={dist: fixed, tokens: %d}", prompt))...)
 			r := run(t, s)
 			require.Len(t, r.Transfers, 1)
 			x := r.Transfers[0]

@@ -116,6 +116,15 @@ func TestMessageAlone(t *testing.T) {
 					Class: Class(rapid.IntRange(0, 1).Draw(rt, "class")),
 					Post:  sim.Time(rapid.Int64Range(0, 1e8).Draw(rt, "post")), Tag: 7,
 				}
+				if rapid.Bool().Draw(rt, "in parts") {
+					m.Src, m.Dst, m.Bytes = 0, 0, 0
+					m.Parts = rapid.SliceOfN(rapid.Custom(func(rt *rapid.T) Part {
+						return Part{
+							Src: topology.GPU(gpu.Draw(rt, "src")), Dst: topology.GPU(gpu.Draw(rt, "dst")),
+							Bytes: units.Bytes(drawBytes.Draw(rt, "bytes")),
+						}
+					}), 1, 6).Draw(rt, "parts")
+				}
 				b := newBench(rt, c, g)
 				start := sim.Time(rapid.Int64Range(0, 1e9).Draw(rt, "start"))
 				b.at(start, func() { b.net.Send(m, b) })
@@ -130,30 +139,36 @@ func TestMessageAlone(t *testing.T) {
 
 func wantAlone(c Config, b *bench, m Message) sim.Time {
 	g := b.graph
-	parts := int64(max(1, m.QPs))
-	if g.ServerOf(m.Src) == g.ServerOf(m.Dst) {
-		parts = 1
-	}
 	load := map[topology.LinkID]*big.Rat{}
 	var latency sim.Time
-	for qp := range parts {
-		bytes := int64(m.Bytes) / parts
-		if qp < int64(m.Bytes)%parts {
-			bytes++
+	parts := m.Parts
+	if parts == nil {
+		parts = []Part{{m.Src, m.Dst, m.Bytes}}
+	}
+	for _, p := range parts {
+		qps := int64(max(1, m.QPs))
+		if g.ServerOf(p.Src) == g.ServerOf(p.Dst) {
+			qps = 1
 		}
-		if bytes == 0 && qp > 0 {
-			continue
-		}
-		path := b.net.pathOf(m.Src, m.Dst, int(qp), m.Class)
-		latency = max(latency, latencyOf(c, g, path, big.NewRat(bytes, 1)))
-		for i, l := range path {
-			if c.Engine == "ideal" && i > 0 && i < len(path)-1 {
+		for qp := range qps {
+			bytes := int64(p.Bytes) / qps
+			if qp < int64(p.Bytes)%qps {
+				bytes++
+			}
+			if bytes == 0 && qp > 0 {
 				continue
 			}
-			if load[l] == nil {
-				load[l] = new(big.Rat)
+			path := b.net.pathOf(p.Src, p.Dst, int(qp), m.Class)
+			latency = max(latency, latencyOf(c, g, path, big.NewRat(bytes, 1)))
+			for i, l := range path {
+				if c.Engine == "ideal" && i > 0 && i < len(path)-1 {
+					continue
+				}
+				if load[l] == nil {
+					load[l] = new(big.Rat)
+				}
+				load[l].Add(load[l], big.NewRat(bytes, 1))
 			}
-			load[l].Add(load[l], big.NewRat(bytes, 1))
 		}
 	}
 	var longest sim.Time

@@ -96,7 +96,6 @@ func BenchmarkCollective(b *testing.B) {
 func benchmarkGroups(b *testing.B, gpus, ep int) {
 	g := build(b, cluster(gpus))
 	e, n := silent(b, DefaultConfig(), g)
-	var runs []*again
 	for lo := 0; lo < gpus; lo += ep {
 		c, err := n.NewCollective(allToAll("ep", gpuRange(lo, lo+ep), 56_000_000/int64(ep)))
 		require.NoError(b, err)
@@ -176,13 +175,11 @@ func benchmarkRivals(b *testing.B, gpus int, groups [][]topology.GPU) {
 
 func benchmarkRivalsAt(b *testing.B, gpus int, groups [][]topology.GPU, startup sim.Time) {
 	e, n := silent(b, DefaultConfig(), build(b, cluster(gpus)))
-	var runs []*again
 	for i, group := range groups {
 		c, err := n.NewCollective(allToAll("ep", group, 56_000_000/int64(len(group))))
 		require.NoError(b, err)
 		c.SetUnits(same(len(group), 64))
 		r := &again{c: c, startup: startup, left: (b.N + len(groups) - 1) / len(groups)}
-		runs = append(runs, r)
 		e.RunUntil(sim.Time(i*i) * sim.Microsecond)
 		c.Start(startup+sim.Time(i*i%97)*sim.Microsecond, 0, r)
 	}

@@ -34,11 +34,23 @@ type Message struct {
 	// its own UDP source port and therefore its own ECMP path. 0 means 1. The
 	// parts are equal to the byte and the message is there when the last is.
 	QPs int
+	// Parts, when not nil, replaces Src, Dst and Bytes: the message is several
+	// writes between several GPUs that are posted together and count as one, such
+	// as the shards of a KV cache. It is delivered when the last part has arrived,
+	// and what its parts cost each other, at a NIC that they share, is Wire and not
+	// Queue. The network does not keep the slice.
+	Parts []Part
 	// Post is the time from the call until the NIC may send the first byte:
 	// building and posting the work requests.
 	Post sim.Time
 	// Tag comes back with the delivery.
 	Tag uint64
+}
+
+// A Part is one write of a message of several.
+type Part struct {
+	Src, Dst topology.GPU
+	Bytes    units.Bytes
 }
 
 // A Delivery reports that the last byte of a message or collective has arrived.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/tgssim/tgssim/internal/units"
 	"github.com/tgssim/tgssim/routing"
 	"github.com/tgssim/tgssim/sim"
 	"github.com/tgssim/tgssim/topology"
@@ -118,11 +119,15 @@ type job struct {
 // only. It panics when a GPU does not exist, when there is no way between them,
 // or when Bytes is negative or above 9 PB.
 func (n *network) Send(m Message, to Receiver) {
-	if m.Bytes < 0 || int64(m.Bytes) > math.MaxInt64/1000 {
-		panic(fmt.Sprintf("fabric: message of %d bytes", int64(m.Bytes)))
-	}
-	if gpus := n.graph.GPUs(); int(m.Src) >= gpus || int(m.Dst) >= gpus || m.Src < 0 || m.Dst < 0 {
-		panic(fmt.Sprintf("fabric: message from GPU %d to GPU %d of %d", m.Src, m.Dst, gpus))
+	if m.Parts == nil {
+		n.mustExist(m.Src, m.Dst, m.Bytes)
+	} else {
+		m.Bytes = 0
+		for _, p := range m.Parts {
+			n.mustExist(p.Src, p.Dst, p.Bytes)
+			m.Bytes += p.Bytes
+			n.mustExist(p.Src, p.Dst, m.Bytes)
+		}
 	}
 	id := n.newTransfer()
 	j := &n.jobs[id]
@@ -134,6 +139,16 @@ func (n *network) Send(m Message, to Receiver) {
 	n.sentCount[m.Class]++
 	j.latency = n.route(id, &m)
 	n.post(id)
+}
+
+// mustExist panics when there cannot be such a message.
+func (n *network) mustExist(src, dst topology.GPU, b units.Bytes) {
+	if b < 0 || int64(b) > math.MaxInt64/1000 {
+		panic(fmt.Sprintf("fabric: message of %d bytes", int64(b)))
+	}
+	if gpus := n.graph.GPUs(); int(src) >= gpus || int(dst) >= gpus || src < 0 || dst < 0 {
+		panic(fmt.Sprintf("fabric: message from GPU %d to GPU %d of %d", src, dst, gpus))
+	}
 }
 
 // post waits for the posting time of a transfer.

@@ -1,6 +1,7 @@
 package fabric
 
 import (
+	"github.com/tgssim/tgssim/internal/units"
 	"github.com/tgssim/tgssim/routing"
 	"github.com/tgssim/tgssim/sim"
 	"github.com/tgssim/tgssim/topology"
@@ -36,43 +37,77 @@ func (s *spread) clear() {
 
 // route finds the paths of message id, sets up its flow, and returns its latency.
 //
-// The payload is divided over the queue pairs as evenly as bytes allow, the
-// first ones taking the odd bytes; queue pairs without a byte are not used.
-// Queue pairs whose paths differ make a spread, and its last byte arrives over
-// the path with the highest latency. NVLink has no queue pairs.
+// The payload of a part is divided over its queue pairs as evenly as bytes
+// allow, the first ones taking the odd bytes; queue pairs without a byte are not
+// used. Paths that differ make a spread, and its last byte arrives over the path
+// with the highest latency. NVLink has no queue pairs.
 func (n *network) route(id int32, m *Message) sim.Time {
 	f := &n.flows[id]
 	f.spread, n.fluids[id].coll = -1, -1
-	parts := int64(1)
-	if m.QPs > 1 && n.graph.ServerOf(m.Src) != n.graph.ServerOf(m.Dst) {
-		parts = max(1, min(int64(m.QPs), int64(m.Bytes)))
+	if m.Parts == nil && n.queuePairs(m.Src, m.Dst, m.Bytes, m.QPs) == 1 {
+		path := n.pathOf(m.Src, m.Dst, 0, m.Class)
+		if len(path) == 0 && m.Src != m.Dst {
+			panic(noWay(n.graph, m.Src, m.Dst))
+		}
+		if len(path) <= maxFlowLinks {
+			milli := 1000 * int64(m.Bytes)
+			n.setPath(id, path, milli, 1)
+			return n.latency(path, milli)
+		}
 	}
-	milli := 1000 * int64(m.Bytes)
-	path := n.pathOf(m.Src, m.Dst, 0, m.Class)
-	if len(path) == 0 && m.Src != m.Dst {
-		panic(noWay(n.graph, m.Src, m.Dst))
+	return n.routeSpread(id, m)
+}
+
+// queuePairs is the number of queue pairs that carry a write.
+func (n *network) queuePairs(src, dst topology.GPU, b units.Bytes, qps int) int64 {
+	if qps <= 1 || n.graph.ServerOf(src) == n.graph.ServerOf(dst) {
+		return 1
 	}
-	if parts == 1 && len(path) <= maxFlowLinks {
-		n.setPath(id, path, milli, 1)
-		return n.latency(path, milli)
-	}
-	return n.routeSpread(id, m, parts)
+	return max(1, min(int64(qps), int64(b)))
 }
 
 // routeSpread is route for a message that may need several paths.
-func (n *network) routeSpread(id int32, m *Message, parts int64) sim.Time {
+func (n *network) routeSpread(id int32, m *Message) sim.Time {
 	f := &n.flows[id]
 	f.spread = n.newSpread()
 	s := n.spreads[f.spread]
 	s.clear()
-	var latency sim.Time
-	for qp := range parts {
-		part := int64(m.Bytes) / parts
-		if qp < int64(m.Bytes)%parts {
-			part++
+	latency, pairs := sim.Time(0), int64(0)
+	if m.Parts == nil {
+		latency, pairs = n.spreadPart(s, Part{m.Src, m.Dst, m.Bytes}, m)
+	}
+	for _, p := range m.Parts {
+		t, qps := n.spreadPart(s, p, m)
+		latency, pairs = max(latency, t), pairs+qps
+	}
+	for _, l := range s.links {
+		n.place[l] = -1
+	}
+	if len(m.Parts) <= 1 && len(s.links) == len(n.path) && len(n.path) <= maxFlowLinks {
+		// All took the last one's path.
+		n.freeSpreads = append(n.freeSpreads, f.spread)
+		f.spread = -1
+		n.setPath(id, n.path, 1000*int64(m.Bytes), pairs)
+		return latency
+	}
+	n.setSpread(id, s)
+	return latency
+}
+
+// spreadPart adds the paths of a part to s and returns its latency and the
+// number of its queue pairs.
+func (n *network) spreadPart(s *spread, p Part, m *Message) (latency sim.Time, pairs int64) {
+	pairs = n.queuePairs(p.Src, p.Dst, p.Bytes, m.QPs)
+	for qp := range pairs {
+		bytes := int64(p.Bytes) / pairs
+		if qp < int64(p.Bytes)%pairs {
+			bytes++
 		}
-		path := n.pathOf(m.Src, m.Dst, int(qp), m.Class)
-		latency = max(latency, n.latency(path, 1000*part))
+		path := n.pathOf(p.Src, p.Dst, int(qp), m.Class)
+		if len(path) == 0 && p.Src != p.Dst {
+			panic(noWay(n.graph, p.Src, p.Dst))
+		}
+		latency = max(latency, n.latency(path, 1000*bytes))
 		for _, l := range path {
 			at := n.place[l]
 			if at < 0 {
@@ -83,22 +118,11 @@ func (n *network) routeSpread(id int32, m *Message, parts int64) sim.Time {
 				s.pairs = append(s.pairs, 0)
 				s.slots = append(s.slots, 0)
 			}
-			s.milli[at] += 1000 * part
+			s.milli[at] += 1000 * bytes
 			s.pairs[at]++
 		}
 	}
-	for _, l := range s.links {
-		n.place[l] = -1
-	}
-	if len(s.links) == len(n.path) && len(n.path) <= maxFlowLinks {
-		// All took the last one's path.
-		n.freeSpreads = append(n.freeSpreads, f.spread)
-		f.spread = -1
-		n.setPath(id, n.path, 1000*int64(m.Bytes), parts)
-		return latency
-	}
-	n.setSpread(id, s)
-	return latency
+	return latency, pairs
 }
 
 // newSpread returns the place of a spread that is not in use.

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/tgssim/tgssim/internal/config"
@@ -39,7 +40,7 @@ func Names() []string {
 // over it. Whatever is wrong comes back as config.Problems, each with the file
 // and line, the key, and what would be right.
 func Load(ref string, assignments ...string) (*Scenario, error) {
-	tree, err := read(ref, "", nil)
+	tree, err := read(ref, "", "", nil)
 	if err != nil {
 		return nil, err
 	}
@@ -86,19 +87,20 @@ func isPath(ref string) bool {
 }
 
 // read parses a scenario and what it extends. dir is where a relative path
-// starts; chain is the scenarios that led here.
-func read(ref, dir string, chain []string) (*config.Tree, error) {
+// starts; from is where it was extended, and chain the scenarios that led here.
+func read(ref, dir, from string, chain []string) (*config.Tree, error) {
 	file, data, err := open(ref, dir)
 	if err != nil {
 		return nil, err
 	}
-	for _, c := range chain {
-		if c == file {
-			return nil, fmt.Errorf("%s: extends: goes round in a circle: %s", file, strings.Join(append(chain, file), " -> "))
-		}
+	refuse := func(format string, args ...any) error {
+		return config.Problems{{Key: "extends", Where: from, Message: fmt.Sprintf(format, args...)}}
+	}
+	if slices.Contains(chain, file) {
+		return nil, refuse("goes round in a circle: %s", strings.Join(append(chain, file), " -> "))
 	}
 	if chain = append(chain, file); len(chain) > maxExtends {
-		return nil, fmt.Errorf("%s: extends: more than %d scenarios deep", file, maxExtends)
+		return nil, refuse("more than %d scenarios deep", maxExtends)
 	}
 	tree, err := config.Parse(file, data)
 	if err != nil {
@@ -112,7 +114,7 @@ func read(ref, dir string, chain []string) (*config.Tree, error) {
 	if where == "" {
 		return tree, nil
 	}
-	parent, err := read(base, filepath.Dir(file), chain)
+	parent, err := read(base, filepath.Dir(file), where, chain)
 	if err != nil {
 		var missing *notFound
 		if errors.As(err, &missing) {
@@ -163,7 +165,7 @@ func open(ref, dir string) (file string, data []byte, err error) {
 // Description returns the one-line description of a scenario of the library. It
 // does not require the scenario to be complete.
 func Description(name string) (string, error) {
-	tree, err := read(name, "", nil)
+	tree, err := read(name, "", "", nil)
 	if err != nil {
 		return "", err
 	}

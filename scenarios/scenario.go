@@ -88,11 +88,17 @@ func Default() Scenario {
 
 // derive fills in what follows from other settings.
 func (s *Scenario) derive() {
-	if gpu, err := compute.LoadProfile(s.GPU.Name); err == nil && s.Cluster.NVLinkRate == 0 {
+	if s.Cluster.NVLinkRate != 0 {
+		return
+	}
+	gpu, err := compute.LoadProfile(s.GPU.Name)
+	switch {
+	case err != nil: // Validate says so
+		s.Cluster.NVLinkRate = topology.DefaultConfig().NVLinkRate
+	case gpu.NVLinkAchieved.Value > 0:
+		s.Cluster.NVLinkRate = gpu.NVLinkAchieved.Value
+	default:
 		s.Cluster.NVLinkRate = gpu.NVLink.Value
-		if gpu.NVLinkAchieved.Value > 0 {
-			s.Cluster.NVLinkRate = gpu.NVLinkAchieved.Value
-		}
 	}
 }
 

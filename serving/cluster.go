@@ -63,6 +63,7 @@ type Cluster struct {
 
 	live    []*request // by slot
 	free    []uint32
+	parts   []fabric.Part // scratch of transfer
 	pending workload.Request
 	more    bool
 
@@ -70,8 +71,8 @@ type Cluster struct {
 }
 
 // New builds the cluster and schedules the first arrival. It fails with
-// config.Problems, under the keys of Config, when the pools do not fit the
-// topology, the model does not fit the GPUs, or the experts do not spread.
+// config.Problems, under the keys of Config (and cluster.nodes), when the pools
+// do not fit the topology or the experts do not spread.
 func New(opt Options) (*Cluster, error) {
 	c := &Cluster{opt: opt, engine: opt.Engine}
 	c.handler = opt.Engine.Register(c)
@@ -79,9 +80,10 @@ func New(opt Options) (*Cluster, error) {
 	cfg := &opt.Config
 	need := cfg.Prefill.GPUs() + cfg.Decode.GPUs()
 	if have := opt.Graph.GPUs(); need > have {
-		ps.Addf("", "the pools need %d GPUs (prefill %d x %d, decode %d x %d) and the cluster has %d",
-			need, cfg.Prefill.Instances, cfg.Prefill.TP*cfg.Prefill.DP,
-			cfg.Decode.Instances, cfg.Decode.TP*cfg.Decode.DP, have)
+		per := opt.Graph.GPUsPerServer()
+		ps.Addf("cluster.nodes", "%d servers have %d GPUs and the pools need %d (prefill %d x %d, decode %d x %d); use %d",
+			opt.Graph.Servers(), have, need, cfg.Prefill.Instances, cfg.Prefill.TP*cfg.Prefill.DP,
+			cfg.Decode.Instances, cfg.Decode.TP*cfg.Decode.DP, (need+per-1)/per)
 		return nil, ps
 	}
 	var err error
@@ -162,12 +164,12 @@ func (c *Cluster) admit(w workload.Request) {
 	c.arrived++
 	r := c.newRequest(w)
 	p, d := &c.prefill.ranks[0].blocks, &c.decode.ranks[0].blocks
-	if need := p.need(r.PromptTokens); need > p.capacity {
-		c.reject(r, fmt.Sprintf("prompt needs %d KV blocks, a prefill rank has %d", need, p.capacity))
+	if p.need(r.PromptTokens) > p.capacity {
+		c.reject(r, fmt.Sprintf("the prompt exceeds the %d KV blocks of a prefill rank", p.capacity))
 		return
 	}
-	if need := d.need(r.PromptTokens + r.OutputTokens); need > d.capacity {
-		c.reject(r, fmt.Sprintf("prompt and output need %d KV blocks, a decode rank has %d", need, d.capacity))
+	if d.need(r.PromptTokens+r.OutputTokens) > d.capacity {
+		c.reject(r, fmt.Sprintf("prompt and output exceed the %d KV blocks of a decode rank", d.capacity))
 		return
 	}
 	rank := c.prefill.route()

@@ -88,6 +88,7 @@ func (n *fakeNetwork) after(d sim.Time, f func()) {
 
 func (n *fakeNetwork) Send(m fabric.Message, to fabric.Receiver) {
 	if len(n.sent) < 100 {
+		m.Parts = append([]fabric.Part(nil), m.Parts...)
 		n.sent = append(n.sent, m)
 	}
 	posted := n.engine.Now()

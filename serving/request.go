@@ -13,9 +13,7 @@ type request struct {
 	mark sim.Time
 	// prefilled is the number of prompt tokens whose KV exists.
 	prefilled int
-	// messages is the number of KV messages still on their way.
-	messages int
-	posted   sim.Time
+	posted    sim.Time // of its KV transfer
 	// finishStep is the instance's step that produces its last token.
 	finishStep int64
 	// base is the instance's clock of pieces when the first token came.

@@ -120,8 +120,8 @@ func TestTooLargeIsRejected(t *testing.T) {
 	s.decode.kvTokens, s.prefill.kvTokens = 150, 200
 	o := s.run(t)
 	require.Equal(t, Rejected, o.records[0].Outcome)
-	require.Equal(t, "prompt and output need 151 KV blocks, a decode rank has 150", o.records[0].Reason)
-	require.Equal(t, "prompt needs 201 KV blocks, a prefill rank has 200", o.records[1].Reason)
+	require.Equal(t, "prompt and output exceed the 150 KV blocks of a decode rank", o.records[0].Reason)
+	require.Equal(t, "the prompt exceeds the 200 KV blocks of a prefill rank", o.records[1].Reason)
 	require.Equal(t, Finished, o.records[2].Outcome)
 }
 
@@ -162,8 +162,9 @@ func TestTransferMessages(t *testing.T) {
 			s.config.Prefill.Instances = 8 / prefillTP
 		}
 		o := s.run(t)
-		for _, m := range o.network.sent {
-			got = append(got, pair{int(m.Src), int(m.Dst), int(m.Bytes)})
+		require.Len(t, o.network.sent, 1)
+		for _, p := range o.network.sent[0].Parts {
+			got = append(got, pair{int(p.Src), int(p.Dst), int(p.Bytes)})
 		}
 		return got
 	}

@@ -30,31 +30,33 @@ func (r *rank) admit() {
 	}
 }
 
-// transfer sends a request's KV from its prefill rank to its decode rank, one
-// message for every pair of GPUs that share a part of it.
+// transfer sends a request's KV from its prefill rank to its decode rank: one
+// message, with a part for every pair of GPUs that share some of it.
 func (c *Cluster) transfer(q *request, to *rank) {
 	from := c.prefill.ranks[q.PrefillRank]
 	perGPU := c.decode.cost.Memory().KVPerToken * units.Bytes(q.PromptTokens)
 	sources := max(1, len(from.gpus)/len(to.gpus)) // per receiving GPU
 	blocks := to.blocks.need(q.PromptTokens)
 	q.posted = c.engine.Now()
-	q.messages = sources * len(to.gpus)
 	q.KVBytes = perGPU * units.Bytes(len(to.gpus))
 	post := c.opt.Config.KV.PostPerMessage +
 		c.opt.Config.KV.PostPerDescriptor*sim.Time(blocks*c.opt.KVPieces)
+	c.parts = c.parts[:0]
 	for i, dst := range to.gpus {
 		for s := range sources {
-			src := from.gpus[(i*len(from.gpus)/len(to.gpus)+s)%len(from.gpus)]
-			c.opt.Network.Send(fabric.Message{
-				Src: src, Dst: dst,
+			c.parts = append(c.parts, fabric.Part{
+				Src: from.gpus[(i*len(from.gpus)/len(to.gpus)+s)%len(from.gpus)], Dst: dst,
 				Bytes: perGPU/units.Bytes(sources) + units.Bytes(extra(int64(perGPU), sources, s)),
-				Class: fabric.ClassKV,
-				QPs:   c.opt.Config.KV.QPs,
-				Post:  post,
-				Tag:   uint64(q.slot),
-			}, (*kvReceiver)(c))
+			})
 		}
 	}
+	c.opt.Network.Send(fabric.Message{
+		Parts: c.parts,
+		Class: fabric.ClassKV,
+		QPs:   c.opt.Config.KV.QPs,
+		Post:  post,
+		Tag:   uint64(q.slot),
+	}, (*kvReceiver)(c))
 }
 
 // extra is the odd byte that part i of n gets when total does not divide.
@@ -68,16 +70,10 @@ func extra(total int64, n, i int) int64 {
 // kvReceiver is the cluster as the receiver of KV messages.
 type kvReceiver Cluster
 
-// Delivered counts a message in; with the last, the request is ready to decode
-// and its KV leaves the prefill rank.
+// Delivered makes a request ready to decode; its KV leaves the prefill rank.
 func (k *kvReceiver) Delivered(d fabric.Delivery) {
 	c := (*Cluster)(k)
 	q := c.live[d.Tag]
-	q.messages--
-	if q.messages > 0 {
-		return
-	}
-	// All messages were posted together, so the last one's time is the whole.
 	now := c.engine.Now()
 	q.TTFT[PieceTransferPost] += d.Post
 	q.TTFT[PieceTransferWire] += d.Wire

@@ -126,7 +126,7 @@ func (t *Time) UnmarshalText(text []byte) error {
 			return fmt.Errorf("%q has an unknown unit %q: use ps, ns, us, ms, s, min or h", s, unit)
 		}
 	case num.digits != "":
-		return fmt.Errorf("%q has no unit: write ps, ns, us, ms, s, min or h after the number, such as %ss", s, s)
+		return fmt.Errorf("%q has no unit: write ps, ns, us, ms, s, min or h after the number, such as %sus", s, s)
 	}
 	v, ok := num.times(span)
 	if !ok {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -86,6 +87,9 @@ func runScenario(cmd *cobra.Command, f *runFlags, ref string) error {
 	result, err := b.Run(cmd.Context(), progress.report)
 	progress.clear()
 	if err != nil {
+		if errors.Is(err, context.Canceled) {
+			err = errors.New("interrupted")
+		}
 		return fmt.Errorf("run stopped, nothing written: %w", err)
 	}
 	run := &report.Run{
