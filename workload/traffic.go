@@ -1,0 +1,258 @@
+package workload
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+
+	"github.com/tgssim/tgssim/internal/config"
+	"github.com/tgssim/tgssim/internal/units"
+	"github.com/tgssim/tgssim/sim"
+)
+
+// A Flow is one transfer of pure network traffic, without requests.
+type Flow struct {
+	// Src and Dst are endpoints, counted from 0.
+	Src, Dst int
+	Bytes    units.Bytes
+	Start    sim.Time
+}
+
+// The traffic patterns.
+const (
+	// PatternIncast has Hosts endpoints from First on send to endpoint Target.
+	PatternIncast = "incast"
+	// PatternPermutation has each of Hosts endpoints send to another, each of
+	// which receives from one; no flow stays within Group endpoints.
+	PatternPermutation = "permutation"
+	// PatternAllToAll has each of Hosts endpoints send to every other.
+	PatternAllToAll = "all_to_all"
+	// PatternFile reads the flows from Path.
+	PatternFile = "file"
+)
+
+var patterns = []string{PatternIncast, PatternPermutation, PatternAllToAll, PatternFile}
+
+// MaxFlows bounds the number of flows of a pattern or a file.
+const MaxFlows = 1 << 24
+
+// TrafficConfig describes pure network traffic. Keys that the pattern does not
+// use are refused unless 0.
+type TrafficConfig struct {
+	// Pattern is incast, permutation, all_to_all or file.
+	Pattern string `yaml:"pattern"`
+	// Hosts is the number of endpoints that send; 0 takes all there are.
+	Hosts int `yaml:"hosts"`
+	// First is the first endpoint that sends.
+	First int `yaml:"first"`
+	// Target is the endpoint that receives. incast.
+	Target int `yaml:"target"`
+	// Group is the size of the groups, such as the endpoints of a leaf, within
+	// which no flow of a permutation stays; 0 allows any but to oneself.
+	Group int `yaml:"group"`
+	// Bytes is the payload of every flow.
+	Bytes units.Bytes `yaml:"bytes"`
+	// Path is a CSV file of source,destination,bytes and optionally start (a time
+	// with its unit). file.
+	Path string `yaml:"path"`
+}
+
+// Validate returns what is wrong as config.Problems, or nil.
+func (c TrafficConfig) Validate() error {
+	var ps config.Problems
+	if !oneOf(&ps, "pattern", c.Pattern, patterns) {
+		return ps.Err()
+	}
+	uses := map[string][]string{
+		PatternIncast:      {"hosts", "first", "target", "bytes"},
+		PatternPermutation: {"hosts", "first", "group", "bytes"},
+		PatternAllToAll:    {"hosts", "first", "bytes"},
+		PatternFile:        {"path"},
+	}[c.Pattern]
+	unused(&ps, "pattern", c.Pattern, uses, []setting{
+		{"hosts", c.Hosts != 0}, {"first", c.First != 0}, {"target", c.Target != 0},
+		{"group", c.Group != 0}, {"bytes", c.Bytes != 0}, {"path", c.Path != ""},
+	})
+	if c.Pattern == PatternFile {
+		ps.Require(c.Path != "", "path", "missing; name the file of flows")
+		return ps.Err()
+	}
+	inRange(&ps, "hosts", c.Hosts, 0, maxRequests)
+	inRange(&ps, "first", c.First, 0, maxRequests)
+	inRange(&ps, "target", c.Target, 0, maxRequests)
+	inRange(&ps, "group", c.Group, 0, maxRequests)
+	ps.Require(c.Bytes >= 1 && c.Bytes <= units.TB, "bytes", "%v; must be 1B to 1TB", c.Bytes)
+	return ps.Err()
+}
+
+// Flows lays the traffic out over a number of endpoints, in order of start. The
+// permutation is drawn from the stream "traffic/permutation". The error is a
+// config.Problems with keys relative to c, or with the line of the file.
+func (c TrafficConfig) Flows(endpoints int, streams sim.Streams) ([]Flow, error) {
+	if err := c.Validate(); err != nil {
+		return nil, err
+	}
+	if c.Pattern == PatternFile {
+		return c.readFile(endpoints)
+	}
+	hosts := c.Hosts
+	if hosts == 0 {
+		hosts = endpoints - c.First
+	}
+	var ps config.Problems
+	ps.Require(c.First < endpoints, "first", "%d; the cluster has the endpoints 0 to %d", c.First, endpoints-1)
+	ps.Require(hosts >= 1 && hosts <= endpoints-c.First, "hosts",
+		"%d; the cluster has %d endpoints from %d on", hosts, endpoints-c.First, c.First)
+	ps.Require(c.Target < endpoints, "target", "%d; the cluster has the endpoints 0 to %d", c.Target, endpoints-1)
+	if err := ps.Err(); err != nil {
+		return nil, err
+	}
+	switch c.Pattern {
+	case PatternIncast:
+		return c.incast(hosts), nil
+	case PatternPermutation:
+		return c.permutation(hosts, streams.Stream("traffic/permutation"))
+	default:
+		return c.allToAll(hosts)
+	}
+}
+
+func (c TrafficConfig) incast(hosts int) []Flow {
+	flows := make([]Flow, 0, hosts)
+	for s := c.First; s < c.First+hosts; s++ {
+		if s != c.Target {
+			flows = append(flows, Flow{Src: s, Dst: c.Target, Bytes: c.Bytes})
+		}
+	}
+	return flows
+}
+
+// allToAll staggers the destinations, so that no endpoint is everyone's first.
+func (c TrafficConfig) allToAll(hosts int) ([]Flow, error) {
+	if hosts*(hosts-1) > MaxFlows {
+		var ps config.Problems
+		ps.Addf("hosts", "%d endpoints make %d flows; at most %d", hosts, hosts*(hosts-1), MaxFlows)
+		return nil, ps
+	}
+	flows := make([]Flow, 0, hosts*(hosts-1))
+	for step := 1; step < hosts; step++ {
+		for s := range hosts {
+			flows = append(flows, Flow{Src: c.First + s, Dst: c.First + (s+step)%hosts, Bytes: c.Bytes})
+		}
+	}
+	return flows, nil
+}
+
+// permutation draws a random one and mends the pairs that stay in a group by
+// exchanging destinations, which leaves every valid permutation possible.
+func (c TrafficConfig) permutation(hosts int, rng *rand.Rand) ([]Flow, error) {
+	group := max(c.Group, 1)
+	if hosts < 2*group { // the endpoints of one group need as many others to send to
+		var ps config.Problems
+		ps.Addf("group", "%d; no permutation of %d endpoints leaves groups so large; at most %d", group, hosts, hosts/2)
+		return nil, ps
+	}
+	to := rng.Perm(hosts)
+	stays := func(s, d int) bool { return s/group == d/group }
+	for s := range to {
+		for stays(s, to[s]) {
+			o := rng.IntN(hosts)
+			if !stays(s, to[o]) && !stays(o, to[s]) {
+				to[s], to[o] = to[o], to[s]
+			}
+		}
+	}
+	flows := make([]Flow, hosts)
+	for s, d := range to {
+		flows[s] = Flow{Src: c.First + s, Dst: c.First + d, Bytes: c.Bytes}
+	}
+	return flows, nil
+}
+
+func (c TrafficConfig) readFile(endpoints int) ([]Flow, error) {
+	f, err := os.Open(c.Path)
+	if err != nil {
+		var cause *fs.PathError
+		if errors.As(err, &cause) {
+			err = cause.Err
+		}
+		return nil, config.Problems{{Key: "path", Message: fmt.Sprintf("cannot read %s: %v", c.Path, err)}}
+	}
+	defer f.Close()
+	return ReadFlows(f, c.Path, endpoints)
+}
+
+// ReadFlows reads a list of flows over a number of endpoints: CSV lines of
+// source,destination,bytes and optionally start, without a header, blank lines
+// and lines that begin with # ignored. Bytes may have a unit; a start needs one.
+// The flows come back in order of start, ties in the order of the file.
+// Whatever is wrong comes back as config.Problems with the file and line.
+func ReadFlows(r io.Reader, name string, endpoints int) ([]Flow, error) {
+	var flows []Flow
+	lines := newLines(r)
+	for {
+		line, f := lines.next()
+		if f == nil && line == nil {
+			break
+		}
+		if line = bytes.TrimSpace(line); f == nil && line[0] != '#' {
+			var flow Flow
+			if flow, f = parseFlow(line, endpoints); f == nil {
+				if flows = append(flows, flow); len(flows) > MaxFlows {
+					f = faultf("", "more than %d flows", MaxFlows)
+				}
+			}
+		}
+		if f != nil {
+			return nil, config.Problems{{Key: f.column, Message: f.message, Where: name + ":" + strconv.Itoa(lines.number)}}
+		}
+	}
+	if len(flows) == 0 {
+		return nil, config.Problems{{Message: "holds no flows; write source,destination,bytes", Where: name}}
+	}
+	slices.SortStableFunc(flows, func(a, b Flow) int { return cmp.Compare(a.Start, b.Start) })
+	return flows, nil
+}
+
+func parseFlow(line []byte, endpoints int) (Flow, *fault) {
+	fields := bytes.Split(line, []byte(","))
+	if len(fields) != 3 && len(fields) != 4 {
+		return Flow{}, faultf("", "%d fields; write source,destination,bytes and optionally start", len(fields))
+	}
+	var f Flow
+	for i, to := range []*int{&f.Src, &f.Dst} {
+		column := [...]string{"source", "destination"}[i]
+		text := string(bytes.TrimSpace(fields[i]))
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 0 || n >= endpoints {
+			return f, faultf(column, "%s is not an endpoint; 0 to %d are", quote([]byte(text)), endpoints-1)
+		}
+		*to = n
+	}
+	if f.Src == f.Dst {
+		return f, faultf("destination", "%d is the source", f.Dst)
+	}
+	size := bytes.TrimSpace(fields[2])
+	if isDigits(size) {
+		size = append(slices.Clone(size), 'B')
+	}
+	if err := f.Bytes.UnmarshalText(size); err != nil || f.Bytes < 1 || f.Bytes > units.TB {
+		return f, faultf("bytes", "%s is not a size; 1 to 1TB is valid", quote(bytes.TrimSpace(fields[2])))
+	}
+	if len(fields) == 4 {
+		if err := f.Start.UnmarshalText(fields[3]); err != nil {
+			return f, faultf("start", "%v", err)
+		}
+		if f.Start < 0 || f.Start > sim.Never/4 {
+			return f, faultf("start", "%v is out of range: 0s or later", f.Start)
+		}
+	}
+	return f, nil
+}
