@@ -96,6 +96,7 @@ func BenchmarkCollective(b *testing.B) {
 func benchmarkGroups(b *testing.B, gpus, ep int) {
 	g := build(b, cluster(gpus))
 	e, n := silent(b, DefaultConfig(), g)
+	var runs []*again
 	for lo := 0; lo < gpus; lo += ep {
 		c, err := n.NewCollective(allToAll("ep", gpuRange(lo, lo+ep), 56_000_000/int64(ep)))
 		require.NoError(b, err)

@@ -291,8 +291,8 @@ decode
 ----
 units.yaml:2: topology.link_rate: "400" has no unit: write a rate such as 400Gbps or 50GB/s
 units.yaml:3: topology.buffer: "64kb" has an unknown unit "kb": use TiB, TB, GiB, GB, MiB, MB, KiB, KB, kB, B
-units.yaml:4: topology.hop_latency: "600" has no unit: write ps, ns, us, ms, s, min or h after the number, such as 600s
-units.yaml:5: topology.lags[1]: "2" has no unit: write ps, ns, us, ms, s, min or h after the number, such as 2s
+units.yaml:4: topology.hop_latency: "600" has no unit: write ps, ns, us, ms, s, min or h after the number, such as 600us
+units.yaml:5: topology.lags[1]: "2" has no unit: write ps, ns, us, ms, s, min or h after the number, such as 2us
 units.yaml:5: topology.lags[2]: expected a time, found a list
 units.yaml:5: topology.lags[3]: "soon" is not a time: write a number and a unit, such as 1.5us, 20ms or 30s
 units.yaml:7: arrivals.rate: "20" has no unit: write a frequency such as 20/s or 90/min
