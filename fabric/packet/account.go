@@ -82,7 +82,7 @@ func (n *Network) Loads(dst []fabric.LinkLoad) []fabric.LinkLoad {
 		if n.isNVLink(topology.LinkID(l)) {
 			continue
 		}
-		s := &n.ports[l].sent
+		s := n.ports[l].load(n.unit)
 		load := fabric.LinkLoad{Link: topology.LinkID(l), Wire: units.Bytes(s.wire)}
 		for c := range fabric.NumClasses {
 			load.Payload[c] = units.Bytes(s.payload[c])
@@ -118,8 +118,9 @@ func (n *Network) PortStats(l topology.LinkID) PortStats {
 	if now := n.engine.Now(); !pt.nic {
 		sp.stats.observe(pt, now)
 	}
+	sent := pt.load(n.unit)
 	s := PortStats{
-		Link: l, Packets: pt.sent.packets, Marked: sp.stats.marked, Control: pt.sent.control, Dropped: sp.stats.dropped,
+		Link: l, Packets: sent.packets, Marked: sp.stats.marked, Control: sent.control, Dropped: sp.stats.dropped,
 		Pauses: ps.pauses, PausedFor: ps.pausedFor, MaxDepth: units.Bytes(sp.stats.most),
 		P50Depth: sp.stats.quantile(50), P99Depth: sp.stats.quantile(99),
 	}

@@ -55,19 +55,6 @@ func (n *Network) takeLoad() sim.Time {
 	return t
 }
 
-// aloneMessage is the time alone of a message between servers.
-func (n *Network) aloneMessage(j *job) sim.Time {
-	for k := range j.qps {
-		part := j.bytes / units.Bytes(j.qps)
-		if units.Bytes(k) < j.bytes%units.Bytes(j.qps) {
-			part++
-		}
-		path := n.currentPath(n.queuePair(j.src, j.dst, j.class, k))
-		n.addLoad(path, 1000*int64(part))
-	}
-	return n.takeLoad()
-}
-
 // currentPath is the path of a queue pair, valid until the next call.
 func (n *Network) currentPath(qp uint32) []topology.LinkID {
 	n.scratch = n.scratch[:0]

@@ -102,6 +102,37 @@ func TestMessageAlone(t *testing.T) {
 	})
 }
 
+// A message of several parts states the flow engine's time alone, is one message
+// of all their bytes, and takes no longer than its last part would behind all
+// others.
+func TestPartsAlone(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		s := unpaced()
+		g := build(rt, drawTopology(rt))
+		gpu := rapid.IntRange(0, g.GPUs()-1)
+		m := fabric.Message{QPs: rapid.IntRange(0, 3).Draw(rt, "qps"), Post: 1000, Tag: 3, Parts: []fabric.Part{}}
+		var total units.Bytes
+		for range rapid.IntRange(0, 6).Draw(rt, "parts") {
+			p := fabric.Part{
+				Src: topology.GPU(gpu.Draw(rt, "src")), Dst: topology.GPU(gpu.Draw(rt, "dst")),
+				Bytes: units.Bytes(rapid.IntRange(0, 100_000).Draw(rt, "bytes")),
+			}
+			m.Parts, total = append(m.Parts, p), total+p.Bytes
+		}
+		want := flowEngine(rt, s.Fabric, g, m)
+		b := newBench(rt, s, g)
+		b.net.Send(m, b)
+		got := b.run()
+		require.Len(rt, got, 1)
+		require.LessOrEqual(rt, got[0].Wire, want.Wire)
+		if got[0].Queue > 0 {
+			require.Equal(rt, want.Wire, got[0].Wire)
+		}
+		require.Equal(rt, total, b.net.Totals().DeliveredBytes[m.Class])
+		require.EqualValues(rt, 1, b.net.Totals().DeliveredMessages[m.Class])
+	})
+}
+
 // The exact time of a message with a short last packet, store-and-forward by
 // hand: packets p_1..p_n over links with times s_il leave link l at
 // d_il = max(d_(i-1)l, d_i(l-1) + fly) + s_il.

@@ -95,7 +95,7 @@ func (n *Network) blocked(l uint32, prio uint8) bool {
 // link and waits, until f says to stop, and tells whether it did.
 func (n *Network) eachHeld(l uint32, prio uint8, f func(out uint32) bool) bool {
 	to := n.graph.Links[l].To
-	if to < n.firstSwitch || !n.buffers[n.switchOf(to)].Paused(int(n.switchPorts[l^1].index), n.qos[prio]) {
+	if to < n.firstSwitch || !n.buffers[n.switchOf(to)].Paused(int(n.portIndex[l^1]), n.qos[prio]) {
 		return false // a NIC drains by itself; or XON is on its way
 	}
 	for _, out := range n.graph.Out(to) {

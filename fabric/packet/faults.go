@@ -91,7 +91,7 @@ func (n *Network) pauseAgain(l uint32, now sim.Time) {
 	}
 	b := n.buffers[n.switchOf(to)]
 	for prio := uint8(prioShared); prio < numPrios; prio++ {
-		if b.Paused(int(n.switchPorts[l^1].index), n.qos[prio]) {
+		if b.Paused(int(n.portIndex[l^1]), n.qos[prio]) {
 			n.sendPause(l, prio, true, now)
 		}
 	}

@@ -16,12 +16,11 @@ type job struct {
 	tag          uint64
 	posted, post sim.Time
 	wire         sim.Time // the time alone
-	bytes        units.Bytes
-	milli        int64 // payload in thousandths of a byte
-	src, dst     topology.GPU
-	qps          uint32
-	parts        int32 // work requests that have not arrived
-	coll         int32 // place in Network.collectives, or -1
+	milli        int64    // payload in thousandths of a byte
+	qps          uint32   // queue pairs of each write
+	writes       uint32   // the first of its writes until they are posted
+	parts        int32    // work requests that have not arrived
+	coll         int32    // place in Network.collectives, or -1
 	class        fabric.Class
 	live         bool
 }
@@ -32,41 +31,119 @@ type qpKey struct {
 	number   uint32
 }
 
-// Send posts a message. Between servers it is spread over its queue pairs as
-// evenly as bytes allow, the first ones taking the odd bytes, as one WRITE with
-// immediate on each; messages of the same queue pair follow each other. Inside a
-// server it is a fluid on NVLink. It panics when a GPU does not exist, when there
-// is no way between them, or when Bytes is negative or above 9 PB.
+// A write is one part of a message that crosses the network.
+type write struct {
+	src, dst topology.GPU
+	bytes    units.Bytes
+	next     uint32
+}
+
+// Send posts a message. What goes between servers is spread over its queue pairs
+// as evenly as bytes allow, the first ones taking the odd bytes, as one WRITE
+// with immediate on each; writes of the same queue pair follow each other. What
+// stays inside a server is a fluid on NVLink. It panics when a GPU does not
+// exist, when there is no way between them, or when Bytes is negative or above
+// 9 PB.
 func (n *Network) Send(m fabric.Message, to fabric.Receiver) {
-	gpus := topology.GPU(n.graph.GPUs())
-	if m.Src >= 0 && m.Dst >= 0 && m.Src < gpus && m.Dst < gpus && n.graph.ServerOf(m.Src) == n.graph.ServerOf(m.Dst) {
-		n.sendInside(m, to)
+	one := [1]fabric.Part{{Src: m.Src, Dst: m.Dst, Bytes: m.Bytes}}
+	parts := m.Parts
+	if parts == nil {
+		parts = one[:]
+	}
+	var total units.Bytes
+	across := false
+	for _, p := range parts {
+		n.mustExist(p.Src, p.Dst, p.Bytes)
+		total += p.Bytes
+		n.mustExist(p.Src, p.Dst, total)
+		across = across || n.graph.ServerOf(p.Src) != n.graph.ServerOf(p.Dst)
+	}
+	if !across {
+		n.sendInside(m, total, to)
 		return
 	}
-	if m.Bytes < 0 || int64(m.Bytes) > math.MaxInt64/1000 {
-		panic(fmt.Sprintf("packet: message of %d bytes", int64(m.Bytes)))
-	}
-	if m.Src >= gpus || m.Dst >= gpus || m.Src < 0 || m.Dst < 0 {
-		panic(fmt.Sprintf("packet: message from GPU %d to GPU %d of %d", m.Src, m.Dst, gpus))
-	}
 	id := n.newJob()
-	qps := uint32(max(1, min(int64(m.QPs), int64(m.Bytes))))
 	n.jobs[id] = job{
-		to: to, tag: m.Tag, posted: n.engine.Now(), post: m.Post, bytes: m.Bytes, milli: 1000 * int64(m.Bytes),
-		src: m.Src, dst: m.Dst, qps: qps, parts: int32(qps), coll: -1, class: m.Class, live: true,
+		to: to, tag: m.Tag, posted: n.engine.Now(), post: m.Post, milli: 1000 * int64(total),
+		qps: uint32(max(1, m.QPs)), writes: none, coll: -1, class: m.Class, live: true,
 	}
-	n.jobs[id].wire = n.aloneMessage(&n.jobs[id])
-	n.account(&n.jobs[id])
+	n.insideParts = n.insideParts[:0]
+	for i := len(parts) - 1; i >= 0; i-- { // the list is built from its end
+		n.addPart(id, parts[i])
+	}
+	j := &n.jobs[id]
+	j.wire = n.takeLoad()
+	n.account(j)
+	if len(n.insideParts) > 0 {
+		j.parts++
+		n.local.Send(fabric.Message{Parts: n.insideParts, Class: m.Class, Post: m.Post, Tag: uint64(id)}, insidePart{n})
+	}
 	n.postAfter(m.Post, id)
+}
+
+// mustExist panics when there cannot be such a message.
+func (n *Network) mustExist(src, dst topology.GPU, b units.Bytes) {
+	if b < 0 || int64(b) > math.MaxInt64/1000 {
+		panic(fmt.Sprintf("packet: message of %d bytes", int64(b)))
+	}
+	if gpus := topology.GPU(n.graph.GPUs()); src >= gpus || dst >= gpus || src < 0 || dst < 0 {
+		panic(fmt.Sprintf("packet: message from GPU %d to GPU %d of %d", src, dst, gpus))
+	}
+}
+
+// addPart adds a part to a job and to the load of its time alone.
+func (n *Network) addPart(id uint32, p fabric.Part) {
+	if n.graph.ServerOf(p.Src) == n.graph.ServerOf(p.Dst) {
+		n.insideParts = append(n.insideParts, p)
+		if p.Src != p.Dst {
+			up, down := n.graph.NVLinks(p.Src, p.Dst)
+			n.scratch = append(n.scratch[:0], up, down)
+			n.addLoad(n.scratch, 1000*int64(p.Bytes))
+		}
+		return
+	}
+	w := n.freeWrites
+	if w != none {
+		n.freeWrites = n.writes[w].next
+	} else {
+		w = uint32(len(n.writes))
+		n.writes = append(n.writes, write{})
+	}
+	j := &n.jobs[id]
+	n.writes[w] = write{p.Src, p.Dst, p.Bytes, j.writes}
+	j.writes = w
+	n.eachPiece(w, j.qps, func(k uint32, bytes units.Bytes) {
+		n.jobs[id].parts++
+		n.addLoad(n.currentPath(n.queuePair(p.Src, p.Dst, n.jobs[id].class, k)), 1000*int64(bytes))
+	})
+}
+
+// eachPiece divides a write over qps queue pairs.
+func (n *Network) eachPiece(w, qps uint32, do func(k uint32, bytes units.Bytes)) {
+	total := n.writes[w].bytes
+	qps = uint32(max(1, min(int64(qps), int64(total))))
+	for k := range qps {
+		piece := total / units.Bytes(qps)
+		if units.Bytes(k) < total%units.Bytes(qps) {
+			piece++
+		}
+		do(k, piece)
+	}
 }
 
 // inside takes in deliveries of messages inside servers, whose tag is their job.
 type inside struct{ n *Network }
 
-// sendInside sends a message between GPUs of one server.
-func (n *Network) sendInside(m fabric.Message, to fabric.Receiver) {
+// insidePart takes in the part of a message that stays inside servers.
+type insidePart struct{ n *Network }
+
+// Delivered counts the part.
+func (i insidePart) Delivered(d fabric.Delivery) { i.n.partDone(uint32(d.Tag), d.Arrived) }
+
+// sendInside sends a message between GPUs of one server each.
+func (n *Network) sendInside(m fabric.Message, total units.Bytes, to fabric.Receiver) {
 	id := n.newJob()
-	n.jobs[id] = job{to: to, tag: m.Tag, milli: 1000 * int64(m.Bytes), coll: -1, class: m.Class, live: true}
+	n.jobs[id] = job{to: to, tag: m.Tag, milli: 1000 * int64(total), coll: -1, class: m.Class, live: true}
 	m.Tag = uint64(id)
 	n.local.Send(m, inside{n})
 	n.account(&n.jobs[id])
@@ -101,12 +178,14 @@ func (n *Network) posted(id uint32, now sim.Time) {
 		return
 	}
 	j := n.jobs[id]
-	for k := range j.qps {
-		part := j.bytes / units.Bytes(j.qps)
-		if units.Bytes(k) < j.bytes%units.Bytes(j.qps) {
-			part++
-		}
-		n.fetch(n.queuePair(j.src, j.dst, j.class, k), id, part, now)
+	for w := j.writes; w != none; {
+		x := n.writes[w]
+		n.eachPiece(w, j.qps, func(k uint32, bytes units.Bytes) {
+			n.fetch(n.queuePair(x.src, x.dst, j.class, k), id, bytes, now)
+		})
+		n.writes[w].next = n.freeWrites
+		n.freeWrites = w
+		w = x.next
 	}
 }
 

@@ -30,6 +30,7 @@ type Network struct {
 
 	ports       []port       // by LinkID
 	switchPorts []switchPort // by LinkID: its egress
+	portIndex   []int32      // by LinkID: the port's place in its switch's buffer
 	pauses      []pauseStats // by LinkID
 	routes      []uint32     // links, each route ended by endOfRoute
 	nics        []nic
@@ -49,6 +50,9 @@ type Network struct {
 	jobs            []job
 	freeJobs        []uint32
 	collectives     []*collective
+	writes          []write
+	freeWrites      uint32
+	insideParts     []fabric.Part // scratch of Send
 	descriptors     []descriptor
 	freeDescriptors []uint32
 
@@ -135,8 +139,8 @@ func New(s Settings, engine *sim.Engine, g *topology.Graph, seed uint64) (*Netwo
 	}
 	n := &Network{
 		engine: engine, graph: g, paths: routing.NewECMP(g, ecmpSeed),
-		freePacket: none, freeRequests: none, freeGaps: none,
-		ports: make([]port, len(g.Links)), switchPorts: make([]switchPort, len(g.Links)),
+		freePacket: none, freeRequests: none, freeGaps: none, freeWrites: none,
+		ports: make([]port, len(g.Links)), switchPorts: make([]switchPort, len(g.Links)), portIndex: make([]int32, len(g.Links)),
 		pauses: make([]pauseStats, len(g.Links)),
 		byKey:  map[qpKey]uint32{},
 		place:  make([]int32, len(g.Links)),
@@ -251,7 +255,7 @@ func (n *Network) layPorts() error {
 	for l := range g.Links {
 		link := &g.Links[l]
 		pt := &n.ports[l]
-		*pt = port{wake: sim.Never, rate: link.Rate, full: n.fullWire, nic: g.Nodes[link.From].Kind == topology.KindNIC}
+		*pt = port{wake: sim.Never, rate: link.Rate, fullWire: n.fullWire, nic: g.Nodes[link.From].Kind == topology.KindNIC}
 		if k := g.Nodes[link.From].Kind; k == topology.KindGPU || k == topology.KindNVSwitch {
 			continue
 		}
@@ -273,8 +277,8 @@ func (n *Network) layPorts() error {
 func (n *Network) setRate(pt *port, rate units.Rate) {
 	pt.rate = rate
 	pt.ser = pt.time(n.fullWire)
-	pt.arrive = n.engine.NewLane(pt.ser + pt.fly)
-	pt.done = n.engine.NewLane(pt.ser)
+	pt.arriveIn = n.engine.NewLane(pt.ser + pt.fly)
+	pt.doneIn = n.engine.NewLane(pt.ser)
 }
 
 // layNICs sets up the NICs.

@@ -22,35 +22,49 @@ const (
 // wakes up at busy; a packet that finds the wire free starts at once and costs
 // one event, its arrival at the far end.
 type port struct {
+	// The first cache line is all that a packet touches that finds the wire free.
 	busy sim.Time
 	wake sim.Time // the wake-up that counts, or sim.Never; others are stale
-	// ser is the time of a full packet on the wire and full its bytes; fly is from
-	// its last bit on the wire to the earliest start at the far end: propagation
-	// and the switch's pipeline.
-	ser, fly sim.Time
-	full     uint32
-	arrive   sim.Lane // ser + fly
-	done     sim.Lane // ser
-	backlog  uint8    // a bit per priority with something waiting
-	paused   uint8    // a bit per priority
-	nic      bool     // a NIC's port, not a switch's
-	down     bool     // the link has failed
-	queue    [numPrios]fifo
-	// owner is the switch or NIC, counted within its kind.
-	owner uint32
+	// ser is the time of a full packet on the wire and fullWire its bytes.
+	ser       sim.Time
+	fulls     [fabric.NumClasses]int64 // full data packets sent for the first time
+	fullWire  uint32
+	owner     uint32   // the switch or NIC, counted within its kind
+	arriveIn  sim.Lane // ser + fly
+	doneIn    sim.Lane // ser
+	backlog   uint8    // a bit per priority with something waiting
+	paused    uint8    // a bit per priority
+	nic, down bool     // a NIC's port, not a switch's; the link has failed
+
+	queue [numPrios]fifo
 	// lag is by how much the shared class is behind the EP class, in bytes times
 	// weight, while both wait; see pick.
-	lag  int64
+	lag int64
+	// fly is from the last bit on the wire to the earliest start at the far end:
+	// propagation and the switch's pipeline.
+	fly  sim.Time
 	rate units.Rate
 	sent carried
+	_    [24]byte // three cache lines
 }
 
-// carried is what a port has put on its wire.
+// carried is what a port has put on its wire beside the packets in port.fulls.
 type carried struct {
 	wire    int64
 	packets [fabric.NumClasses]int64
 	payload [fabric.NumClasses]int64
 	control int64 // replies and pause frames
+}
+
+// load is everything that a port has put on its wire.
+func (pt *port) load(unit units.Bytes) carried {
+	s := pt.sent
+	for c, k := range pt.fulls {
+		s.wire += k * int64(pt.fullWire)
+		s.packets[c] += k
+		s.payload[c] += k * int64(unit)
+	}
+	return s
 }
 
 // time is how long n bytes take on the wire, rounded up to the picosecond.
@@ -72,6 +86,12 @@ func (pt *port) isFree(now sim.Time, prio uint8) bool {
 // transmit puts a packet on a wire that is free.
 func (n *Network) transmit(pt *port, id uint32, p *packet, now sim.Time) {
 	p.at++
+	if p.wire == pt.fullWire && !pt.down {
+		pt.fulls[p.class]++
+		pt.busy = now + pt.ser
+		n.engine.AfterLane(pt.arriveIn, n.self, evArrive, id)
+		return
+	}
 	pt.sent.wire += int64(p.wire)
 	if p.flags&flagReply == 0 {
 		pt.sent.packets[p.class]++
@@ -79,17 +99,11 @@ func (n *Network) transmit(pt *port, id uint32, p *packet, now sim.Time) {
 	} else {
 		pt.sent.control++
 	}
-	if n.faulty && pt.down {
-		pt.busy = now + pt.time(p.wire)
+	pt.busy = now + pt.time(p.wire)
+	if pt.down {
 		n.drop(id, DropLinkDown)
 		return
 	}
-	if p.wire == pt.full {
-		pt.busy = now + pt.ser
-		n.engine.AfterLane(pt.arrive, n.self, evArrive, id)
-		return
-	}
-	pt.busy = now + pt.time(p.wire)
 	n.engine.At(pt.busy+pt.fly, n.self, evArrive, id)
 }
 
@@ -161,9 +175,9 @@ func (n *Network) charge(pt *port, prio int, wire uint32) {
 
 // wakeWhenDone wakes a port when the packet that it has just begun is through.
 func (n *Network) wakeWhenDone(l uint32, pt *port, wire uint32) {
-	if wire == pt.full {
+	if wire == pt.fullWire {
 		pt.wake = pt.busy
-		n.engine.AfterLane(pt.done, n.self, evWake, l)
+		n.engine.AfterLane(pt.doneIn, n.self, evWake, l)
 		return
 	}
 	n.wakeAt(l, pt, pt.busy)

@@ -5,6 +5,7 @@ import (
 	"math/bits"
 
 	"github.com/tgssim/tgssim/congestion"
+	"github.com/tgssim/tgssim/fabric"
 	"github.com/tgssim/tgssim/internal/units"
 	"github.com/tgssim/tgssim/sim"
 	"github.com/tgssim/tgssim/topology"
@@ -15,19 +16,19 @@ import (
 // free costs the buffer nothing.
 
 // switchPort is what a switch keeps of one of its ports beside the egress: the
-// place in its buffer's account, the marking curve, and the queue over time.
+// marking curve and the queue over time.
 type switchPort struct {
-	index  int32 // in the switch's buffer
 	marker congestion.Marker
 	draws  uint64 // uniform numbers used by marking
 	stats  portStats
+	_      [8]byte // whole cache lines
 }
 
 // enqueue puts a packet behind those that wait at a switch's port, or drops it.
 func (n *Network) enqueue(l uint32, pt *port, id uint32, p *packet, now sim.Time) {
 	in, sp := n.routes[p.at-1], &n.switchPorts[l]
 	b := n.buffers[pt.owner]
-	v := b.Admit(int(n.switchPorts[in^1].index), int(sp.index), n.qos[p.prio], units.Bytes(p.wire))
+	v := b.Admit(int(n.portIndex[in^1]), int(n.portIndex[l]), n.qos[p.prio], units.Bytes(p.wire))
 	if v.Drop != congestion.NoDrop {
 		sp.stats.dropped[v.Drop]++
 		n.drop(id, DropReason(v.Drop))
@@ -40,7 +41,7 @@ func (n *Network) enqueue(l uint32, pt *port, id uint32, p *packet, now sim.Time
 	if p.prio != prioControl {
 		sp.stats.observe(pt, now)
 		if n.markOnEnqueue && !empty {
-			n.maybeMark(pt, sp, p)
+			n.maybeMark(l, pt, sp, p)
 		}
 	}
 	pt.queue[p.prio].push(n.packets, id, empty)
@@ -64,23 +65,23 @@ func (n *Network) dequeue(l uint32, pt *port, prio int, now sim.Time) uint32 {
 	p := &n.packets[id]
 	in := n.routes[p.at-1]
 	b := n.buffers[pt.owner]
-	if b.Release(int(n.switchPorts[in^1].index), int(sp.index), n.qos[prio], units.Bytes(p.wire)) {
+	if b.Release(int(n.portIndex[in^1]), int(n.portIndex[l]), n.qos[prio], units.Bytes(p.wire)) {
 		n.sendPause(in, p.prio, false, now)
 	}
 	if prio != prioControl && !n.markOnEnqueue && !empty {
-		n.maybeMark(pt, sp, p)
+		n.maybeMark(l, pt, sp, p)
 	}
 	return id
 }
 
 // maybeMark marks a packet by the bytes that wait in its queue without it.
-func (n *Network) maybeMark(pt *port, sp *switchPort, p *packet) {
+func (n *Network) maybeMark(l uint32, pt *port, sp *switchPort, p *packet) {
 	waiting := units.Bytes(pt.queue[p.prio].bytes)
 	if !n.ecn || waiting <= n.leastKmin {
 		return
 	}
 	sp.draws++
-	if sp.marker.Mark(waiting, congestion.Uniform(n.markSeed+uint64(sp.index)<<32+uint64(pt.owner), sp.draws)) {
+	if sp.marker.Mark(waiting, congestion.Uniform(n.markSeed+uint64(l)<<32, sp.draws)) {
 		p.flags |= flagMarked
 		sp.stats.marked[p.class]++
 	}
@@ -151,7 +152,7 @@ type portStats struct {
 	since    sim.Time
 	integral float64 // bytes times picoseconds
 	most     uint32
-	marked   [2]int64
+	marked   [fabric.NumClasses]int64
 	dropped  [4]int64 // by congestion.Drop
 	// span[b] is the time spent with a depth in bucket b; see bucketOf.
 	span [depthBuckets]sim.Time
@@ -198,7 +199,7 @@ func (n *Network) layBuffers(c congestion.Config, nicRate units.Rate) error {
 		for _, l := range g.Out(node) {
 			link := &g.Links[l]
 			sp := &n.switchPorts[l]
-			sp.index = int32(len(ports))
+			n.portIndex[l] = int32(len(ports))
 			curve := c.ECN.At(link.Rate)
 			sp.marker = curve.Marker()
 			n.leastKmin = min(n.leastKmin, curve.Kmin)
