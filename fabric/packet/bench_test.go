@@ -1,13 +1,17 @@
 package packet
 
 import (
+	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"syscall"
 	"testing"
+	"unsafe"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/tgssim/tgssim/fabric"
+	"github.com/tgssim/tgssim/internal/invariants"
 	"github.com/tgssim/tgssim/internal/units"
 	"github.com/tgssim/tgssim/sim"
 	"github.com/tgssim/tgssim/topology"
@@ -84,6 +88,96 @@ func BenchmarkFlowList(b *testing.B) {
 			b.Run(name+"/"+list, func(b *testing.B) {
 				benchmarkList(b, preset(b, name), ls128(), flowList(b, list))
 			})
+		}
+	}
+}
+
+// BenchmarkScale runs a permutation of 1 MB on fabrics of all sizes, 32 hosts to
+// a leaf: how the cost of a packet-hop and the memory of a host grow.
+func BenchmarkScale(b *testing.B) {
+	for _, hosts := range []int{16, 128, 1024, 8192} {
+		b.Run(fmt.Sprintf("hosts=%d", hosts), func(b *testing.B) {
+			tc := bare(hosts, max(1, hosts/32), 32)
+			if hosts <= 32 {
+				tc.Spines, tc.UplinksPerLeaf = 0, 0
+			}
+			tc.LinkDelay = sim.Microsecond
+			var before, after runtime.MemStats
+			runtime.GC()
+			runtime.ReadMemStats(&before)
+			g := build(b, tc)
+			e := sim.New()
+			n, err := New(DefaultSettings(), e, g, 1)
+			require.NoError(b, err)
+			list := permutation(hosts, units.MB)
+			var to sink
+			used, simulated := cpu(), sim.Time(0)
+			for b.Loop() {
+				began := e.Now()
+				for _, m := range list {
+					n.Send(m, &to)
+				}
+				e.Run()
+				simulated += e.Now() - began
+			}
+			used = cpu() - used
+			runtime.GC()
+			runtime.ReadMemStats(&after)
+			b.ReportMetric(float64(dataHops(n))/used/1e6, "Mhops/cpu-s")
+			b.ReportMetric(used/simulated.Seconds(), "cpu-s/sim-s")
+			b.ReportMetric(float64(after.HeapAlloc-before.HeapAlloc)/float64(hosts)/1e3, "KB/host")
+			runtime.KeepAlive(n)
+		})
+	}
+}
+
+// TestSizes states the memory of the things of which there are many.
+func TestSizes(t *testing.T) {
+	for _, c := range []struct {
+		what      string
+		size, max uintptr
+	}{
+		{"packet", unsafe.Sizeof(packet{}), 32},
+		{"queue pair", unsafe.Sizeof(sender{}) + unsafe.Sizeof(receiver{}), 272},
+		{"port", unsafe.Sizeof(port{}) + unsafe.Sizeof(switchPort{}) + unsafe.Sizeof(pauseStats{}), 768},
+		{"work request", unsafe.Sizeof(request{}), 16},
+		{"message", unsafe.Sizeof(job{}), 96},
+	} {
+		t.Logf("%s: %d B", c.what, c.size)
+		require.LessOrEqual(t, c.size, c.max, c.what)
+	}
+	require.Zero(t, unsafe.Sizeof(port{})%64, "ports fill cache lines")
+	require.Zero(t, unsafe.Sizeof(switchPort{})%64)
+}
+
+// Once everything has been as full as it gets, a run allocates nothing: no
+// packet, queue pair, message or event.
+func TestNoAllocations(t *testing.T) {
+	if invariants.Enabled {
+		t.Skip("the checks allocate")
+	}
+	for _, name := range Presets() {
+		for _, how := range []string{PathECMP, PathSprayRandom} {
+			s := preset(t, name)
+			s.Packet.Path.Choice = how
+			b := newBench(t, s, build(t, ls128()))
+			coll, err := b.net.NewCollective(allToAll("c", gpuRange(0, 16), 1000))
+			require.NoError(t, err)
+			coll.SetUnits(same(16, 50_000))
+			parts := []fabric.Part{{Src: 3, Dst: 99, Bytes: 100_000}, {Src: 4, Dst: 99, Bytes: 100_000}}
+			var to sink
+			run := func() {
+				for i := range 24 {
+					b.net.Send(fabric.Message{Src: topology.GPU(127 - i), Dst: 0, Bytes: 300_000, QPs: 2}, &to)
+				}
+				b.net.Send(fabric.Message{Parts: parts}, &to)
+				coll.Start(0, 0, &to)
+				b.engine.Run()
+			}
+			for range 8 {
+				run()
+			}
+			require.LessOrEqual(t, testing.AllocsPerRun(5, run), 1., "%s, %s", name, how)
 		}
 	}
 }

@@ -35,6 +35,11 @@ func (n *Network) Check() error {
 	if free+n.inUse != len(n.packets) {
 		return fmt.Errorf("%d packets are free and %d in use, of %d", free, n.inUse, len(n.packets))
 	}
+	for i := range n.senders {
+		if err := n.checkSender(uint32(i)); err != nil {
+			return err
+		}
+	}
 	held := make([]units.Bytes, len(n.buffers))
 	for l := range n.ports {
 		if err := n.checkPort(uint32(l), held); err != nil {
@@ -47,6 +52,18 @@ func (n *Network) Check() error {
 		}
 	}
 	return nil
+}
+
+// checkNow panics when the books do not balance. It looks every so many events
+// that an event costs the same whatever the size of the network.
+func (n *Network) checkNow() {
+	if n.untilCheck--; n.untilCheck >= 0 {
+		return
+	}
+	n.untilCheck = len(n.packets) + len(n.ports) + len(n.jobs) + len(n.senders)
+	if err := n.Check(); err != nil {
+		panic("packet: " + err.Error())
+	}
 }
 
 // checkPort walks the queues of a port and adds what a switch holds.
@@ -69,6 +86,24 @@ func (n *Network) checkPort(l uint32, held []units.Bytes) error {
 		if !pt.nic {
 			held[pt.owner] += units.Bytes(sum)
 		}
+	}
+	return nil
+}
+
+// checkSender checks the order of a queue pair's marks and that it is not
+// forgotten: one that may send is in its NIC's ring or heap.
+func (n *Network) checkSender(id uint32) error {
+	q, r := &n.senders[id], &n.receivers[id]
+	ordered := int32(q.next-q.una) >= 0 && int32(q.high-q.next) >= 0 && int32(q.end-q.high) >= 0 && int32(q.lastEnd-q.end) >= 0
+	switch {
+	case !ordered:
+		return fmt.Errorf("queue pair %d: una %d, next %d, high %d, end %d, last %d", id, q.una, q.next, q.high, q.end, q.lastEnd)
+	case int32(r.expected-q.una) < 0 || int32(q.high-r.expected) < 0:
+		return fmt.Errorf("queue pair %d: the receiver expects %d between %d and %d", id, r.expected, q.una, q.high)
+	case q.state == stateParked && q.active && q.canSend():
+		return fmt.Errorf("queue pair %d may send and waits for nothing", id)
+	case q.una != q.next && !q.timed && !n.deadlocked:
+		return fmt.Errorf("queue pair %d has packets under way and no timer", id)
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/tgssim/tgssim/congestion"
 	"github.com/tgssim/tgssim/fabric"
 	"github.com/tgssim/tgssim/internal/config"
+	"github.com/tgssim/tgssim/internal/invariants"
 	"github.com/tgssim/tgssim/internal/units"
 	"github.com/tgssim/tgssim/routing"
 	"github.com/tgssim/tgssim/sim"
@@ -71,6 +72,7 @@ type Network struct {
 	deadlock              deadlockState
 	deadlocked            bool
 	notices               []Notice
+	untilCheck            int // events, when invariants are enabled
 }
 
 // settings is the configuration in the form that the hot path uses.
@@ -329,6 +331,9 @@ func (n *Network) nicRate() units.Rate {
 
 // Handle executes an event of the network.
 func (n *Network) Handle(e sim.Event) {
+	if invariants.Enabled {
+		n.checkNow()
+	}
 	switch e.Kind {
 	case evArrive:
 		n.arrive(e.Arg, e.At)
