@@ -146,6 +146,11 @@ func (n *Network) reconverge(sim.Time) {
 		if n.spraying {
 			n.laySpray(s, k)
 		}
+		if r := &n.receivers[qp]; n.ackQueueing {
+			if path := n.pathBack(k); len(path) > 0 && !n.isRoute(r.route, path) {
+				r.route = n.layRoute(path)
+			}
+		}
 	}
 }
 

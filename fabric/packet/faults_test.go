@@ -38,6 +38,25 @@ func TestLinkFailure(t *testing.T) {
 	require.Zero(t, b.net.ports[up].queue[prioShared].bytes)
 }
 
+// Acknowledgements that queue go around a dead link as well.
+func TestLinkFailureOnTheWayBack(t *testing.T) {
+	g := build(t, ls128())
+	s := preset(t, "line-rate")
+	s.Packet.Transport.AckQueueing = true
+	s.Packet.FaultDetection = 20 * sim.Microsecond
+	b := newBench(t, s, g)
+	back := b.net.pathBack(qpKey{0, 127, 0})[1]
+	if back == g.Reverse(b.net.pathOf(0, 127, 0)[2]) {
+		t.Fatal("both ways share a cable; choose another pair")
+	}
+	s.Packet.Faults = []Fault{{Link: g.Links[back].Name, At: 30 * sim.Microsecond, Rate: 0}}
+	b = newBench(t, s, g)
+	b.net.Send(fabric.Message{Src: 0, Dst: 127, Bytes: 8 << 20}, b)
+	b.run()
+	require.Positive(t, b.net.Counters().Dropped[DropLinkDown])
+	require.NotEqual(t, uint32(back), b.net.routes[b.net.receivers[0].route+1])
+}
+
 // A degraded link is as fast as it says, from then on, both ways.
 func TestDegradedLink(t *testing.T) {
 	s := preset(t, "line-rate")

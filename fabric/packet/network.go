@@ -92,6 +92,7 @@ type settings struct {
 	rto              sim.Time
 	window           units.Bytes
 	windowBDP        float64
+	windowFollows    bool // DCQCN's window shrinks with its rate
 	maxRequests      int32
 	maxQPs           int
 	wqeCost          sim.Time
@@ -235,6 +236,7 @@ func (n *Network) apply(s Settings, seed uint64) {
 	switch s.Congestion.Algorithm {
 	case "dcqcn":
 		n.window = s.Congestion.DCQCN.Window
+		n.windowFollows = n.window > 0 && s.Congestion.DCQCN.WindowFollowsRate
 		n.cnpPerPort = s.Congestion.DCQCN.CNPScope == congestion.ScopePort
 	default:
 		n.window, n.windowBDP = s.Congestion.None.Window, t.WindowBDP

@@ -59,7 +59,7 @@ func (n *Network) newQueuePair(k qpKey, class fabric.Class) uint32 {
 		back: n.engine.NewLane(n.replyTime(path)),
 	}
 	if n.ackQueueing {
-		r.route = n.layRoute(n.paths.Path(k.dst, k.src, routing.RoCE(uint32(k.dst), uint32(k.src), k.number), nil))
+		r.route = n.layRoute(n.pathBack(k))
 	}
 	n.senders = append(n.senders, s)
 	n.receivers = append(n.receivers, r)
@@ -90,6 +90,10 @@ func (n *Network) pathOf(src, dst topology.GPU, number uint32) []topology.LinkID
 	}
 	return n.scratch
 }
+
+// pathBack is the path of a queue pair's replies where they queue: that of a
+// queue pair of the same number the other way.
+func (n *Network) pathBack(k qpKey) []topology.LinkID { return n.pathOf(k.dst, k.src, k.number) }
 
 // layRoute appends a path to the routes and returns its place.
 func (n *Network) layRoute(path []topology.LinkID) uint32 {
@@ -144,23 +148,26 @@ func (n *Network) choosePath(q *sender, qp uint32, now sim.Time) uint32 {
 
 // windowOf is the window of a queue pair over a path, in packets.
 func (n *Network) windowOf(path []topology.LinkID) uint32 {
-	const unlimited = 1 << 30
-	bytes := n.window
-	if bytes == 0 && n.windowBDP > 0 {
-		rtt := n.replyTime(path)
-		slowest := n.ports[path[0]].rate
-		for _, l := range path {
-			pt := &n.ports[l]
-			rtt += pt.ser + pt.fly
-			slowest = min(slowest, pt.rate)
-		}
-		bytes = units.Bytes(n.windowBDP * rtt.Seconds() * slowest.BytesPerSecond())
-		bytes = bytes * n.unit / units.Bytes(n.fullWire)
+	if n.window > 0 || n.windowBDP == 0 {
+		return n.inPackets(n.window)
 	}
-	if bytes == 0 {
+	rtt, slowest := n.replyTime(path), n.ports[path[0]].rate
+	for _, l := range path {
+		pt := &n.ports[l]
+		rtt += pt.ser + pt.fly
+		slowest = min(slowest, pt.rate)
+	}
+	return n.inPackets(units.Bytes(n.windowBDP*rtt.Seconds()*slowest.BytesPerSecond()) * n.unit / units.Bytes(n.fullWire))
+}
+
+// inPackets is a window of so many bytes of payload, in packets: at least one,
+// and as good as unlimited for 0.
+func (n *Network) inPackets(bytes units.Bytes) uint32 {
+	const unlimited = 1 << 30
+	if bytes <= 0 {
 		return unlimited
 	}
-	return uint32(min(max(1, (bytes+n.unit-1)/n.unit), unlimited))
+	return uint32(min(max(1, (bytes-1)/n.unit+1), unlimited))
 }
 
 // replyTime is what an acknowledgement or CNP takes back along a path, alone:

@@ -232,6 +232,9 @@ func (n *Network) reply(id uint32, now sim.Time) {
 	if d := int32(p.seq - q.una); d > 0 {
 		n.acknowledged(q, p.seq, now)
 	}
+	if n.windowFollows {
+		q.window = n.inPackets(cc.Window(&q.rp, now))
+	}
 	if f&flagNack != 0 {
 		n.nacked(q, p, now)
 	}

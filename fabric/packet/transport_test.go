@@ -187,6 +187,31 @@ func TestLimits(t *testing.T) {
 	}
 }
 
+// DCQCN's window bounds what is under way, and follows the rate when it shall.
+func TestDCQCNWindow(t *testing.T) {
+	for _, follows := range []bool{false, true} {
+		s := preset(t, "hpcc-ns3-dcqcn")
+		s.Congestion.DCQCN.Window = 50 * 4096
+		s.Congestion.DCQCN.WindowFollowsRate = follows
+		s.Congestion.ECN.Thresholds = []congestion.ECNThresholds{{Rate: 400 * units.Gbps, Kmin: 1, Kmax: 2, Pmax: 1}}
+		b := newBench(t, s, build(t, star(5, 400*units.Gbps)))
+		for i := range 4 {
+			b.net.Send(fabric.Message{Src: topology.GPU(1 + i), Dst: 0, Bytes: 4 << 20}, b)
+		}
+		least, most := uint32(50), uint32(0)
+		for b.engine.Step() {
+			for i := range b.net.senders {
+				q := &b.net.senders[i]
+				require.LessOrEqual(t, q.next-q.una, uint32(50))
+				least, most = min(least, q.window), max(most, q.next-q.una)
+			}
+		}
+		require.EqualValues(t, 50, most)
+		require.Equal(t, follows, least < 40)
+		b.idle()
+	}
+}
+
 // A NIC that drains at a quarter of its port's rate paces the whole message to
 // that, with pauses and without loss.
 func TestDrain(t *testing.T) {

@@ -110,6 +110,7 @@ func TestDCQCNFixedPoint(t *testing.T) {
 		b.engine.RunUntil(warm)
 		area := b.net.PortStats(down).MeanDepth * float64(b.engine.Now())
 		begun := b.engine.Now()
+		pauses := b.net.Counters().Pauses // 32 flows that begin at line rate cause some
 		got := make([]float64, c.flows)
 		for i := range got {
 			got[i] = -float64(b.net.receivers[i].expected)
@@ -129,7 +130,7 @@ func TestDCQCNFixedPoint(t *testing.T) {
 		require.Greater(t, used, 0.92, "the queue of 32 flows, with a deviation above its mean, runs empty at times")
 		require.GreaterOrEqual(t, mean, c.low)
 		require.LessOrEqual(t, mean, c.high)
-		require.Zero(t, b.net.Counters().Pauses)
+		require.Equal(t, pauses, b.net.Counters().Pauses)
 	}
 }
 
