@@ -128,16 +128,17 @@ func TestMessageAlone(t *testing.T) {
 				b := newBench(rt, c, g)
 				start := sim.Time(rapid.Int64Range(0, 1e9).Draw(rt, "start"))
 				b.at(start, func() { b.net.Send(m, b) })
-				wire := wantAlone(c, b, m)
-				require.Equal(rt, []Delivery{{
-					Tag: 7, Posted: start, Arrived: start + m.Post + wire, Post: m.Post, Wire: wire,
-				}}, b.run())
+				want := wantAlone(c, b, m)
+				want.Tag, want.Posted, want.Post = 7, start, m.Post
+				want.Arrived = start + m.Post + want.Wire
+				require.Equal(rt, []Delivery{want}, b.run())
 			})
 		})
 	}
 }
 
-func wantAlone(c Config, b *bench, m Message) sim.Time {
+// wantAlone is the Wire, Ideal and Latency of a message, a second time.
+func wantAlone(c Config, b *bench, m Message) Delivery {
 	g := b.graph
 	load := map[topology.LinkID]*big.Rat{}
 	var latency sim.Time
@@ -160,10 +161,7 @@ func wantAlone(c Config, b *bench, m Message) sim.Time {
 			}
 			path := b.net.pathOf(p.Src, p.Dst, int(qp), m.Class)
 			latency = max(latency, latencyOf(c, g, path, big.NewRat(bytes, 1)))
-			for i, l := range path {
-				if c.Engine == "ideal" && i > 0 && i < len(path)-1 {
-					continue
-				}
+			for _, l := range path {
 				if load[l] == nil {
 					load[l] = new(big.Rat)
 				}
@@ -171,11 +169,25 @@ func wantAlone(c Config, b *bench, m Message) sim.Time {
 			}
 		}
 	}
-	var longest sim.Time
+	return alone(c, g, load, latency)
+}
+
+// alone is what the longest of the loads takes, over all links and over the end
+// ports, which are all that there is in the ideal engine.
+func alone(c Config, g *topology.Graph, load map[topology.LinkID]*big.Rat, latency sim.Time) Delivery {
+	var longest, ports sim.Time
 	for l, bytes := range load {
-		longest = max(longest, ceilRat(onLink(c, g, l, bytes)))
+		t := ceilRat(onLink(c, g, l, bytes))
+		from, to := g.Nodes[g.Links[l].From].Kind, g.Nodes[g.Links[l].To].Kind
+		if from <= topology.KindNIC || to <= topology.KindNIC {
+			ports = max(ports, t)
+		}
+		longest = max(longest, t)
 	}
-	return longest + latency
+	if c.Engine == "ideal" {
+		longest = ports
+	}
+	return Delivery{Wire: longest + latency, Ideal: ports + latency, Latency: latency}
 }
 
 // Several queue pairs whose paths are as fast as the NIC take what one takes.
@@ -224,10 +236,10 @@ func TestCollectiveAlone(t *testing.T) {
 					coll.SetUnits(us)
 					startup := sim.Time(rapid.Int64Range(0, 1e8).Draw(rt, "startup"))
 					coll.Start(startup, uint64(run), b)
-					wire := wantCollective(c, b, spec, us)
-					require.Equal(rt, Delivery{
-						Tag: uint64(run), Posted: now, Arrived: now + startup + wire, Post: startup, Wire: wire,
-					}, b.run()[run])
+					want := wantCollective(c, b, spec, us)
+					want.Tag, want.Posted, want.Post = uint64(run), now, startup
+					want.Arrived = now + startup + want.Wire
+					require.Equal(rt, want, b.run()[run])
 					now = b.engine.Now()
 				}
 			})
@@ -237,7 +249,10 @@ func TestCollectiveAlone(t *testing.T) {
 
 // drawSpec is a random collective: any pairs, several shares to some.
 func drawSpec(t *rapid.T, g *topology.Graph) CollectiveSpec {
-	s := CollectiveSpec{Name: "random", Class: ClassEP, Ranks: rapid.IntRange(1, 4).Draw(t, "ranks")}
+	s := CollectiveSpec{
+		Name: "random", Class: ClassEP,
+		Ranks: rapid.IntRange(1, 4).Draw(t, "ranks"), QPs: rapid.IntRange(0, 4).Draw(t, "qps"),
+	}
 	gpu := rapid.IntRange(0, g.GPUs()-1)
 	for range rapid.IntRange(0, 12).Draw(t, "shares") {
 		s.Shares = append(s.Shares, Share{
@@ -249,33 +264,30 @@ func drawSpec(t *rapid.T, g *topology.Graph) CollectiveSpec {
 	return s
 }
 
-func wantCollective(c Config, b *bench, spec CollectiveSpec, us []int64) sim.Time {
-	type pair struct{ src, dst topology.GPU }
+func wantCollective(c Config, b *bench, spec CollectiveSpec, us []int64) Delivery {
+	type pair struct {
+		src, dst topology.GPU
+		qp       int
+	}
 	bytes := map[pair]*big.Rat{}
-	for _, s := range spec.Shares {
-		p := pair{s.Src, s.Dst}
+	for _, s := range perQueuePair(b.graph, spec) {
+		p := pair{s.Src, s.Dst, s.qp}
 		if bytes[p] == nil {
 			bytes[p] = new(big.Rat)
 		}
 		bytes[p].Add(bytes[p], big.NewRat(s.Milli*us[s.Rank], 1000))
 	}
 	load := map[topology.LinkID]*big.Rat{}
-	var latency, longest sim.Time
+	var latency sim.Time
 	for p, payload := range bytes {
-		path := b.net.pathOf(p.src, p.dst, 0, spec.Class)
+		path := b.net.pathOf(p.src, p.dst, p.qp, spec.Class)
 		latency = max(latency, latencyOf(c, b.graph, path, payload))
-		for i, l := range path {
-			if c.Engine == "ideal" && i > 0 && i < len(path)-1 {
-				continue
-			}
+		for _, l := range path {
 			if load[l] == nil {
 				load[l] = new(big.Rat)
 			}
 			load[l].Add(load[l], payload)
 		}
 	}
-	for l, payload := range load {
-		longest = max(longest, ceilRat(onLink(c, b.graph, l, payload)))
-	}
-	return longest + latency
+	return alone(c, b.graph, load, latency)
 }

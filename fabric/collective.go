@@ -67,9 +67,9 @@ type pathClass struct {
 }
 
 // NewCollective prepares a recurring collective. Shares with the same source
-// and destination are one pair, which sends over one path; the path is that of
-// the first queue pair between the two GPUs in the spec's class. Shares from a
-// GPU to itself use no link. All units are 0 until SetUnits.
+// and destination are one pair for every queue pair, which sends over one path:
+// that of the queue pair of the same number between the two GPUs in the spec's
+// class. Shares from a GPU to itself use no link. All units are 0 until SetUnits.
 func (n *network) NewCollective(spec CollectiveSpec) (Collective, error) {
 	total, err := n.checkSpec(&spec)
 	if err != nil {
@@ -81,7 +81,7 @@ func (n *network) NewCollective(spec CollectiveSpec) (Collective, error) {
 		mostUnits: math.MaxInt64 / 2 / max(1, total),
 		perUnit:   make([]int64, spec.Ranks),
 	}
-	if err := n.layOut(c, spec.Shares); err != nil {
+	if err := n.layOut(c, &spec); err != nil {
 		return nil, fmt.Errorf("collective %q: %w", spec.Name, err)
 	}
 	n.introduce(c)
@@ -101,6 +101,9 @@ func (n *network) checkSpec(spec *CollectiveSpec) (total int64, err error) {
 	}
 	if spec.Ranks < 0 {
 		return 0, fmt.Errorf("%d ranks; use 0 or more", spec.Ranks)
+	}
+	if spec.QPs < 0 {
+		return 0, fmt.Errorf("%d queue pairs; use 0 or more", spec.QPs)
 	}
 	gpus := topology.GPU(n.graph.GPUs())
 	for i, s := range spec.Shares {
@@ -123,39 +126,28 @@ func (n *network) checkSpec(spec *CollectiveSpec) (total int64, err error) {
 
 // layOut finds the paths of the pairs, the links that they use, and what every
 // rank sends over each.
-func (n *network) layOut(c *collective, shares []Share) error {
-	shares = slices.Clone(shares)
+func (n *network) layOut(c *collective, spec *CollectiveSpec) error {
+	shares := slices.Clone(spec.Shares)
 	slices.SortStableFunc(shares, func(a, b Share) int {
 		return cmp.Or(cmp.Compare(a.Src, b.Src), cmp.Compare(a.Dst, b.Dst), cmp.Compare(a.Rank, b.Rank))
 	})
 	s := &c.spread
 	var perLink []int32 // shares per link of the spread
 	for i := 0; i < len(shares); {
-		first := shares[i]
-		path := n.pathOf(first.Src, first.Dst, 0, c.class)
-		if len(path) == 0 && first.Src != first.Dst {
-			n.forget(s)
-			return fmt.Errorf("%s", noWay(n.graph, first.Src, first.Dst))
+		first, end := &shares[i], i
+		for ; end < len(shares) && shares[end].Src == first.Src && shares[end].Dst == first.Dst; end++ {
+			c.perUnit[shares[end].Rank] += shares[end].Milli
 		}
-		c.classify(n, path)
-		pair := len(c.pairLinkAt)
-		c.pairLinkAt = append(c.pairLinkAt, int32(len(c.pairLinks)))
-		c.pairShareAt = append(c.pairShareAt, int32(len(c.pairShares)))
-		for ; i < len(shares) && shares[i].Src == first.Src && shares[i].Dst == first.Dst; i++ {
-			c.pairShares = append(c.pairShares, perRank{int32(shares[i].Rank), shares[i].Milli})
-			c.perUnit[shares[i].Rank] += shares[i].Milli
-		}
-		for _, l := range path {
-			at := n.place[l]
-			if at < 0 {
-				at = int32(len(s.links))
-				n.place[l] = at
-				s.links = append(s.links, int32(l))
-				perLink = append(perLink, 0)
+		qps := n.queuePairs(first.Src, first.Dst, math.MaxInt64, spec.QPs)
+		for qp := range qps {
+			path := n.pathOf(first.Src, first.Dst, int(qp), c.class)
+			if len(path) == 0 && first.Src != first.Dst {
+				n.forget(s)
+				return fmt.Errorf("%s", noWay(n.graph, first.Src, first.Dst))
 			}
-			c.pairLinks = append(c.pairLinks, at)
-			perLink[at] += int32(len(c.pairShares)) - c.pairShareAt[pair]
+			perLink = c.addPair(n, path, shares[i:end], qp, qps, perLink)
 		}
+		i = end
 	}
 	n.forget(s)
 	c.pairLinkAt = append(c.pairLinkAt, int32(len(c.pairLinks)))
@@ -165,6 +157,34 @@ func (n *network) layOut(c *collective, shares []Share) error {
 	c.fillColumns(perLink)
 	c.sortClasses()
 	return nil
+}
+
+// addPair adds the pair of queue pair qp of qps, which carries an equal part of
+// the shares over path; the first ones take the odd thousandths.
+func (c *collective) addPair(n *network, path []topology.LinkID, shares []Share, qp, qps int64, perLink []int32) []int32 {
+	c.classify(n, path)
+	c.pairLinkAt = append(c.pairLinkAt, int32(len(c.pairLinks)))
+	c.pairShareAt = append(c.pairShareAt, int32(len(c.pairShares)))
+	for _, share := range shares {
+		milli := share.Milli / qps
+		if qp < share.Milli%qps {
+			milli++
+		}
+		c.pairShares = append(c.pairShares, perRank{int32(share.Rank), milli})
+	}
+	s := &c.spread
+	for _, l := range path {
+		at := n.place[l]
+		if at < 0 {
+			at = int32(len(s.links))
+			n.place[l] = at
+			s.links = append(s.links, int32(l))
+			perLink = append(perLink, 0)
+		}
+		c.pairLinks = append(c.pairLinks, at)
+		perLink[at] += int32(len(shares))
+	}
+	return perLink
 }
 
 // forget clears the places that laying out s has set.

@@ -37,7 +37,8 @@ func TestCollectiveSharesByPairs(t *testing.T) {
 	require.InDelta(t, 1./8, b.rates(2)[0], 1e-9)
 	b.engine.RunUntil(100 * sim.Microsecond)
 	require.Equal(t, Delivery{
-		Tag: 1, Arrived: 8*sim.Microsecond + packet, Wire: 7*sim.Microsecond + packet, Queue: sim.Microsecond,
+		Tag: 1, Arrived: 8*sim.Microsecond + packet, Queue: sim.Microsecond,
+		Wire: 7*sim.Microsecond + packet, Ideal: 7*sim.Microsecond + packet, Latency: packet,
 	}, b.deliveries[0])
 	b.run()
 }
@@ -273,8 +274,8 @@ func checkLoads(rt *rapid.T, engine string) {
 	for _, r := range s.runs {
 		coll := b.newCollective(s.specs[r.spec], r.units)
 		b.at(r.at, func() { coll.Start(r.startup, 0, b) })
-		for _, sh := range s.specs[r.spec].Shares {
-			for _, l := range b.net.pathOf(sh.Src, sh.Dst, 0, ClassEP) {
+		for _, sh := range perQueuePair(g, s.specs[r.spec]) {
+			for _, l := range b.net.pathOf(sh.Src, sh.Dst, sh.qp, ClassEP) {
 				want[l][ClassEP] += sh.Milli * r.units[sh.Rank]
 			}
 			sent[ClassEP] += sh.Milli * r.units[sh.Rank]

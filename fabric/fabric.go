@@ -60,9 +60,11 @@ type Delivery struct {
 	Posted, Arrived sim.Time
 	// Post is the posting time, as asked for.
 	Post sim.Time
-	// Wire is what the transfer takes alone on the same path: latency plus
-	// bytes at the path's bottleneck rate.
-	Wire sim.Time
+	// Wire is what the transfer takes alone on the same paths: latency plus the
+	// bytes of the link that takes longest. Ideal is the part of it that a fabric
+	// without a bottleneck inside would take, latency plus the bytes of the busiest
+	// end port, and Latency the part of that which does not grow with bytes.
+	Wire, Ideal, Latency sim.Time
 	// Queue is the rest: time lost to sharing links with others.
 	Queue sim.Time
 }
@@ -87,6 +89,9 @@ type Share struct {
 type CollectiveSpec struct {
 	Name  string
 	Class Class
+	// QPs is the number of queue pairs between two GPUs of different servers; each
+	// carries an equal part and takes its own ECMP path. 0 means 1.
+	QPs int
 	// Ranks is the number of contributing ranks; Share.Rank is below it.
 	Ranks  int
 	Shares []Share

@@ -185,3 +185,25 @@ func same(n int, v int64) []int64 {
 	}
 	return u
 }
+
+// queued is a share of one queue pair.
+type queued struct {
+	Share
+	qp int
+}
+
+// perQueuePair splits the shares of a spec over its queue pairs.
+func perQueuePair(g *topology.Graph, spec CollectiveSpec) (all []queued) {
+	for _, s := range spec.Shares {
+		qps := max(1, spec.QPs)
+		if g.ServerOf(s.Src) == g.ServerOf(s.Dst) {
+			qps = 1
+		}
+		for qp := range qps {
+			part := s
+			part.Milli = (s.Milli + int64(qps-1-qp)) / int64(qps)
+			all = append(all, queued{part, qp})
+		}
+	}
+	return all
+}

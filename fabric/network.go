@@ -90,6 +90,8 @@ type flow struct {
 type fluid struct {
 	// begin is when it began to flow; solo is how long it flows alone.
 	begin, solo sim.Time
+	// ports is solo if only the end ports limited it.
+	ports sim.Time
 	// work is how much of the time alone (picoseconds, unrounded) was left at
 	// instant since; total is what there was at the beginning. It has decreased
 	// by speed per picosecond from then on.
@@ -236,7 +238,8 @@ func (n *network) arrive(id int32) {
 	now := n.engine.Now()
 	d := Delivery{
 		Tag: j.tag, Posted: j.posted, Arrived: now, Post: j.post,
-		Wire: satAdd(n.fluids[id].solo, j.latency),
+		Wire:  satAdd(n.fluids[id].solo, j.latency),
+		Ideal: satAdd(n.fluids[id].ports, j.latency), Latency: j.latency,
 	}
 	d.Queue = now - d.Posted - d.Post - d.Wire
 	n.delivered[j.class].add(j.milli, 1)

@@ -258,13 +258,16 @@ func (s *story) imagine(c Config, g *topology.Graph) []sim.Time {
 	for _, run := range s.runs {
 		t := &refTransfer{begin: run.at + run.startup, load: map[topology.LinkID]float64{}, pairs: map[topology.LinkID]int{}}
 		spec := s.specs[run.spec]
-		type pair struct{ src, dst topology.GPU }
+		type pair struct {
+			src, dst topology.GPU
+			qp       int
+		}
 		bytes := map[pair]float64{}
-		for _, sh := range spec.Shares {
-			bytes[pair{sh.Src, sh.Dst}] += float64(sh.Milli*run.units[sh.Rank]) / 1000
+		for _, sh := range perQueuePair(g, spec) {
+			bytes[pair{sh.Src, sh.Dst, sh.qp}] += float64(sh.Milli*run.units[sh.Rank]) / 1000
 		}
 		for p, payload := range bytes {
-			path := r.path(p.src, p.dst, 0, spec.Class)
+			path := r.path(p.src, p.dst, p.qp, spec.Class)
 			t.add(path, payload)
 			t.latency = max(t.latency, latency(path, exact(payload)))
 		}

@@ -148,10 +148,13 @@ func (n *network) pathOf(src, dst topology.GPU, qp int, class Class) []topology.
 // setPath makes transfer id a fluid of pairs equal shares along one path.
 func (n *network) setPath(id int32, path []topology.LinkID, milli, pairs int64) {
 	f, fl := &n.flows[id], &n.fluids[id]
-	f.hops, f.pairs, fl.solo = int32(len(path)), int32(pairs), 0
+	f.hops, f.pairs, fl.solo, fl.ports = int32(len(path)), int32(pairs), 0, 0
 	slowest := topology.NoLink
 	for i, l := range path {
 		f.links[i] = int32(l)
+		if n.wires[l].port {
+			fl.ports = max(fl.ports, n.wires[l].time(milli))
+		}
 		if !n.limits(l) {
 			continue
 		}
@@ -176,9 +179,12 @@ func (n *network) limits(l topology.LinkID) bool { return n.contention || n.wire
 func (n *network) setSpread(id int32, s *spread) {
 	f, fl := &n.flows[id], &n.fluids[id]
 	s.bottleneck, s.rated = -1, false
-	fl.solo, fl.total = 0, 0
+	fl.solo, fl.ports, fl.total = 0, 0, 0
 	longest := 0.0
 	for i, l := range s.links {
+		if n.wires[l].port {
+			fl.ports = max(fl.ports, n.wires[l].time(s.milli[i]))
+		}
 		if n.limits(topology.LinkID(l)) {
 			longest = max(longest, float64(s.milli[i])*n.wires[l].perMilli)
 		}
