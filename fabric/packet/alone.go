@@ -42,17 +42,24 @@ func (n *Network) addLoad(path []topology.LinkID, milli int64) {
 	}
 }
 
+// An alone is what a transfer would take without any other; see fabric.Delivery.
+type alone struct{ wire, ideal, latency sim.Time }
+
 // takeLoad returns the time alone of what was added, and forgets it.
-func (n *Network) takeLoad() sim.Time {
+func (n *Network) takeLoad() alone {
 	s := &n.load
-	var longest sim.Time
+	var longest, ports sim.Time
 	for i, l := range s.links {
-		longest = max(longest, n.linkTime(l, s.milli[i]))
+		t := n.linkTime(l, s.milli[i])
+		longest = max(longest, t)
+		if n.graph.Links[l].From < n.firstSwitch || n.graph.Links[l].To < n.firstSwitch {
+			ports = max(ports, t)
+		}
 		n.place[l] = -1
 	}
-	t := longest + s.latency
+	a := alone{longest + s.latency, ports + s.latency, s.latency}
 	s.links, s.milli, s.latency = s.links[:0], s.milli[:0], 0
-	return t
+	return a
 }
 
 // currentPath is the path of a queue pair, valid until the next call.

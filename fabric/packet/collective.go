@@ -13,8 +13,8 @@ import (
 )
 
 // A collective is one message per pair of GPUs: between servers a work request
-// on the first queue pair of the two in the collective's class, inside a server
-// a share of one coflow of the flow engine.
+// on each of the first queue pairs of the two in the collective's class, inside a
+// server a share of one coflow of the flow engine.
 type collective struct {
 	net     *Network
 	name    string
@@ -29,15 +29,14 @@ type collective struct {
 	most    int64
 	milli   int64 // of a run
 	sending int32 // pairs with something to send
-	wire    sim.Time
+	alone   alone
 }
 
-// A pair is two GPUs with what each rank contributes between them: the entries
-// of collective.shares up to the next pair's.
+// A pair is a queue pair between two GPUs, or two GPUs of a server, with what each
+// rank contributes to it: the entries of collective.shares up to the next pair's.
 type pair struct {
 	qp      uint32 // none inside a server
 	shareAt int32
-	src     topology.GPU
 	bytes   units.Bytes // of a run
 }
 
@@ -48,7 +47,7 @@ type perRank struct {
 }
 
 // NewCollective prepares a recurring collective. Shares with the same source
-// and destination are one message. All units are 0 until SetUnits.
+// and destination are one message on each of their queue pairs. All units are 0 until SetUnits.
 func (n *Network) NewCollective(spec fabric.CollectiveSpec) (fabric.Collective, error) {
 	// The flow engine checks the whole spec, and keeps only what is local.
 	inside := spec
@@ -84,7 +83,7 @@ func (n *Network) NewCollective(spec fabric.CollectiveSpec) (fabric.Collective, 
 	if spec.Class >= fabric.NumClasses {
 		return nil, fmt.Errorf("collective %q: class %d does not exist; there are %d", spec.Name, spec.Class, fabric.NumClasses)
 	}
-	if err := c.layOut(across, inside.Shares); err != nil {
+	if err := c.layOut(across, inside.Shares, int64(max(1, spec.QPs))); err != nil {
 		return nil, fmt.Errorf("collective %q: %w", spec.Name, err)
 	}
 	c.job = n.newJob()
@@ -94,33 +93,50 @@ func (n *Network) NewCollective(spec fabric.CollectiveSpec) (fabric.Collective, 
 }
 
 // layOut sorts the shares into pairs.
-func (c *collective) layOut(across, inside []fabric.Share) error {
+func (c *collective) layOut(across, inside []fabric.Share, qps int64) error {
 	n := c.net
 	for _, shares := range [][]fabric.Share{across, inside} {
 		slices.SortStableFunc(shares, func(a, b fabric.Share) int {
 			return cmp.Or(cmp.Compare(a.Src, b.Src), cmp.Compare(a.Dst, b.Dst), cmp.Compare(a.Rank, b.Rank))
 		})
-		for i, s := range shares {
-			if i == 0 || s.Src != shares[i-1].Src || s.Dst != shares[i-1].Dst {
-				p := pair{qp: none, shareAt: int32(len(c.shares)), src: s.Src}
-				switch {
-				case n.graph.ServerOf(s.Src) != n.graph.ServerOf(s.Dst):
-					if len(n.pathOf(s.Src, s.Dst, uint32(c.class))) == 0 {
-						return fmt.Errorf("there is no path from gpu%d to gpu%d", s.Src, s.Dst)
-					}
-					p.qp = n.queuePair(s.Src, s.Dst, c.class, 0)
-				case s.Src != s.Dst:
-					up, down := n.graph.NVLinks(s.Src, s.Dst)
-					c.paths = append(c.paths, up, down)
-				default:
-					c.paths = append(c.paths, topology.NoLink, topology.NoLink)
-				}
-				c.pairs = append(c.pairs, p)
+		for i := 0; i < len(shares); {
+			first, end := shares[i], i
+			for end < len(shares) && shares[end].Src == first.Src && shares[end].Dst == first.Dst {
+				end++
 			}
-			c.shares = append(c.shares, perRank{int32(s.Rank), s.Milli})
+			switch {
+			case n.graph.ServerOf(first.Src) != n.graph.ServerOf(first.Dst):
+				for qp := range qps {
+					if len(n.pathOf(first.Src, first.Dst, uint32(qp)*uint32(fabric.NumClasses)+uint32(c.class))) == 0 {
+						return fmt.Errorf("there is no path from gpu%d to gpu%d", first.Src, first.Dst)
+					}
+					c.addPair(n.queuePair(first.Src, first.Dst, c.class, uint32(qp)), shares[i:end], qp, qps)
+				}
+			case first.Src != first.Dst:
+				up, down := n.graph.NVLinks(first.Src, first.Dst)
+				c.paths = append(c.paths, up, down)
+				c.addPair(none, shares[i:end], 0, 1)
+			default:
+				c.paths = append(c.paths, topology.NoLink, topology.NoLink)
+				c.addPair(none, shares[i:end], 0, 1)
+			}
+			i = end
 		}
 	}
 	return nil
+}
+
+// addPair adds the part that queue pair k of qps carries of the shares of two
+// GPUs: an equal one, the first ones taking the odd thousandths.
+func (c *collective) addPair(qp uint32, shares []fabric.Share, k, qps int64) {
+	c.pairs = append(c.pairs, pair{qp: qp, shareAt: int32(len(c.shares))})
+	for _, s := range shares {
+		milli := s.Milli / qps
+		if k < s.Milli%qps {
+			milli++
+		}
+		c.shares = append(c.shares, perRank{int32(s.Rank), milli})
+	}
 }
 
 // SetUnits gives each rank's number of units for the runs that follow; one
@@ -151,7 +167,7 @@ func (c *collective) Start(startup sim.Time, tag uint64, to fabric.Receiver) {
 	}
 	j := &n.jobs[c.job]
 	*j = job{
-		to: to, tag: tag, posted: n.engine.Now(), post: startup, wire: c.wire, milli: c.milli,
+		to: to, tag: tag, posted: n.engine.Now(), post: startup, alone: c.alone, milli: c.milli,
 		parts: c.sending, coll: j.coll, class: c.class, live: true,
 	}
 	n.account(j)
@@ -163,7 +179,7 @@ func (c *collective) Start(startup sim.Time, tag uint64, to fabric.Receiver) {
 		n.postAfter(startup, c.job)
 	} else if c.local == nil { // nothing to send: the latency of its paths
 		n.jobs[c.job].parts = 1
-		n.engine.After(startup+c.wire, n.self, evPart, c.job)
+		n.engine.After(startup+c.alone.wire, n.self, evPart, c.job)
 	}
 }
 
@@ -214,5 +230,5 @@ func (c *collective) reload() {
 			c.sending++
 		}
 	}
-	c.wire = n.takeLoad()
+	c.alone = n.takeLoad()
 }

@@ -21,8 +21,9 @@ func (n *Network) Notices() []Notice { return n.notices }
 
 // deadlockState drives the look-out.
 type deadlockState struct {
-	timer sim.Timer
-	armed bool
+	timer  sim.Timer
+	armed  bool
+	paused int // ports and priorities that are paused
 	// stuck is scratch: a byte per link with a bit per priority.
 	stuck []uint8
 }
@@ -35,6 +36,16 @@ func (n *Network) watchDeadlock(now sim.Time) {
 	}
 	n.deadlock.armed = true
 	n.engine.Arm(n.deadlock.timer, now+every)
+}
+
+// resumed counts a pause that has ended. With the last, the look-out ends too: it
+// must not be what keeps a run going.
+func (n *Network) resumed() {
+	d := &n.deadlock
+	if d.paused--; d.paused == 0 && d.armed {
+		d.armed = false
+		n.engine.Disarm(d.timer)
+	}
 }
 
 // checkDeadlock looks for pauses that nothing will ever end.
@@ -51,11 +62,8 @@ func (n *Network) checkDeadlock(now sim.Time) {
 	if d.stuck == nil {
 		d.stuck = make([]uint8, len(n.ports))
 	}
-	paused := false
 	for l := range n.ports {
-		pt := &n.ports[l]
-		d.stuck[l] = pt.paused
-		paused = paused || pt.paused != 0
+		d.stuck[l] = n.ports[l].paused
 	}
 	for changed := true; changed; {
 		changed = false
@@ -75,9 +83,7 @@ func (n *Network) checkDeadlock(now sim.Time) {
 			return
 		}
 	}
-	if paused {
-		n.watchDeadlock(now)
-	}
+	n.watchDeadlock(now)
 }
 
 // blocked says whether all packets of a priority that came by a link wait behind

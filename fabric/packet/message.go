@@ -15,12 +15,12 @@ type job struct {
 	to           fabric.Receiver
 	tag          uint64
 	posted, post sim.Time
-	wire         sim.Time // the time alone
-	milli        int64    // payload in thousandths of a byte
-	qps          uint32   // queue pairs of each write
-	writes       uint32   // the first of its writes until they are posted
-	parts        int32    // work requests that have not arrived
-	coll         int32    // place in Network.collectives, or -1
+	alone        alone
+	milli        int64  // payload in thousandths of a byte
+	qps          uint32 // queue pairs of each write
+	writes       uint32 // the first of its writes until they are posted
+	parts        int32  // work requests that have not arrived
+	coll         int32  // place in Network.collectives, or -1
 	class        fabric.Class
 	live         bool
 }
@@ -72,7 +72,7 @@ func (n *Network) Send(m fabric.Message, to fabric.Receiver) {
 		n.addPart(id, parts[i])
 	}
 	j := &n.jobs[id]
-	j.wire = n.takeLoad()
+	j.alone = n.takeLoad()
 	n.account(j)
 	if len(n.insideParts) > 0 {
 		j.parts++
@@ -236,7 +236,8 @@ func (n *Network) partDone(id uint32, now sim.Time) {
 	// A message whose last packet is short can beat the formula by less than a
 	// packet per link, because it takes all packets as full.
 	rest := now - j.posted - j.post
-	d.Wire = min(j.wire, rest)
+	d.Wire = min(j.alone.wire, rest)
+	d.Ideal, d.Latency = min(j.alone.ideal, d.Wire), min(j.alone.latency, d.Wire)
 	d.Queue = rest - d.Wire
 	n.finish(id, d)
 }

@@ -118,6 +118,7 @@ func (n *Network) heedPause(arg uint32, now sim.Time) {
 			pt.paused |= 1 << prio
 			st.pauses++
 			st.pausedAt[prio] = now
+			n.deadlock.paused++
 			n.watchDeadlock(now)
 		}
 		return
@@ -127,6 +128,7 @@ func (n *Network) heedPause(arg uint32, now sim.Time) {
 	}
 	pt.paused &^= 1 << prio
 	st.pausedFor += now - st.pausedAt[prio]
+	n.resumed()
 	switch {
 	case pt.nic:
 		n.kick(&n.nics[pt.owner], now)

@@ -1,0 +1,53 @@
+// Package packet is the packet-level engine behind fabric.Network: every MTU of
+// every message crosses every link by itself, waits in real queues, is marked,
+// paused, lost and sent again. It is the truth by which the flow engine is
+// judged.
+//
+// # A packet's life
+//
+// A queue pair's turn comes at its NIC's port, which makes a packet (32 bytes in
+// a pool) and puts it on the wire. One event later, after serialisation,
+// propagation and the next switch's pipeline, it is at the next port. If that
+// one's wire is free the packet goes on at once: one event per hop. If not, it
+// waits in the queue of its priority, and the port wakes up when the wire is
+// free: a second event. Both delays are constant for full packets, so both
+// events cost O(1) in the kernel's lanes. At its NIC the packet turns into its
+// own acknowledgement.
+//
+// # What is modelled
+//
+//   - Switches: a shared buffer with dynamic thresholds and headroom
+//     (congestion.Buffer), ECN marking, PFC frames that wait for the frame on the
+//     wire, take their time on it and spread hop by hop, loss without PFC, strict
+//     or weighted classes. A packet is in the buffer while it waits; the one on
+//     the wire counts no more.
+//   - NICs: reliable connections, round-robin among the queue pairs that may
+//     send, pacing by DCQCN, limits that make work wait, coalesced
+//     acknowledgements, go-back-N or selective repeat, timeouts, a receive buffer
+//     with its own drain rate.
+//   - Paths: ECMP by the same hash as in the flow engine, static, flowlets,
+//     sprays.
+//   - Faults: cables that fail, recover or lose speed, with the time that it
+//     takes until routing knows.
+//   - Inside a server: the flow engine, on NVLink's links. NVLink's packets are
+//     too small and its switch too fast for more.
+//
+// # What is not
+//
+//   - Acknowledgements and CNPs take the time that they would take alone, as one
+//     event, unless transport.ack_queueing is set. Faults do not touch them then.
+//   - PFC pauses last until XON; refresh frames are left out (they take less
+//     than a millionth of the wire).
+//   - The switch stores every packet before it forwards it; there is no
+//     cut-through.
+//   - A packet decides its path where it is sent. In a leaf-spine that is where a
+//     leaf would decide.
+//
+// # Books
+//
+// Every byte is delivered or in flight, every packet is in a queue, on a wire or
+// free, every switch's account is the sum of its queues: Network.Check recounts,
+// and does so by itself under the invariants tag. Inert lists the settings that
+// have not acted in a run, Notices what should not be passed over, such as a
+// deadlock of pauses.
+package packet
