@@ -10,9 +10,9 @@ import (
 // bandwidth-optimal 2(ranks-1)/ranks of the bytes through every GPU's port
 // (Patarasuk and Yuan, JPDC 2009). One rank needs none.
 //
-// Tensor-parallel groups stay inside a server, whose NVLink switch nothing else
-// of the model shares at that moment, so this is a closed form and no traffic on
-// the simulated links.
+// Tensor-parallel groups stay inside a server, so this is a closed form and no
+// traffic on the simulated links: an all-reduce neither slows nor feels another
+// micro-batch's dispatch over the same NVLink ports.
 func AllReduce(n units.Bytes, ranks int, rate units.Rate, startup sim.Time) sim.Time {
 	if ranks <= 1 {
 		return 0

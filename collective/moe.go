@@ -35,13 +35,18 @@ type Config struct {
 	// latency.
 	DispatchStartup sim.Time `yaml:"dispatch_startup"`
 	CombineStartup  sim.Time `yaml:"combine_startup"`
-	// DispatchBytes and CombineBytes are the bits of one element of a token on
+	// DispatchDType and CombineDType are the format of one element of a token on
 	// its way to the experts and back: fp8 (with a 4-byte scale for every 128
 	// elements) or bf16.
 	DispatchDType string `yaml:"dispatch_dtype"`
 	CombineDType  string `yaml:"combine_dtype"`
+	// QPs is the number of queue pairs between two GPUs; each takes its own ECMP
+	// path. 0 is what DeepEP opens: 12 in normal mode (one per channel, half its 24
+	// SMs), one per expert of a GPU in low-latency mode.
+	QPs int `yaml:"qps"`
 	// Imbalance is the load of the busiest GPU's experts over the mean, 1 or
-	// more. Measured with EPLB: 1.06 at 8 GPUs, 1.11 at 16, 1.25 at 32 (LMSYS).
+	// more. Measured with EPLB: 1.06 at 8 GPUs, 1.11 at 16, 1.25 at 32 (LMSYS). It
+	// slows the experts' compute; the traffic stays balanced.
 	Imbalance float64 `yaml:"imbalance"`
 }
 
@@ -83,6 +88,7 @@ func (c Config) Validate() error {
 		"%v is out of range: 0s to 1s", c.DispatchStartup)
 	ps.Require(c.CombineStartup >= 0 && c.CombineStartup <= sim.Second, "combine_startup",
 		"%v is out of range: 0s to 1s", c.CombineStartup)
+	ps.Require(c.QPs >= 0 && c.QPs <= 256, "qps", "%d is out of range: 1 to 256, or 0 for DeepEP's number", c.QPs)
 	ps.Require(c.Imbalance >= 1 && c.Imbalance <= 256, "imbalance",
 		"%v is out of range: 1 (balanced) to 256", c.Imbalance)
 	return ps.Err()
@@ -119,29 +125,44 @@ type Experts struct {
 	Hidden int
 }
 
-// Hit returns the probability that a token selects at least one of a block of
-// held consecutive experts, when experts (and groups, where routing is limited)
-// are equally popular. Exact: hypergeometric over groups, then over experts.
-func (e Experts) Hit(held int) float64 {
-	if held <= 0 {
+// Hit returns the probability that a token selects at least one of the experts
+// first to first+held-1, when experts (and groups, where routing is limited) are
+// equally popular. Exact: over the groups that are chosen, then hypergeometric
+// over the experts in them. The experts are consecutive, so all groups but the
+// first and the last that they touch are whole.
+func (e Experts) Hit(first, held int) float64 {
+	first, last := max(first, 0), min(first+held, e.Count)
+	if last <= first {
 		return 0
 	}
-	if held >= e.Count {
-		return 1
-	}
 	if e.Groups <= 1 || e.GroupLimit >= e.Groups {
-		return 1 - missAll(e.Count, held, e.TopK)
+		return 1 - missAll(e.Count, last-first, e.TopK)
 	}
 	size := e.Count / e.Groups
-	pool := e.GroupLimit * size
-	if held < size {
-		inGroup := float64(e.GroupLimit) / float64(e.Groups)
-		return inGroup * (1 - missAll(pool, held, e.TopK))
+	var whole int
+	var partial []int
+	for g := first / size; g*size < last; g++ {
+		n := min(last, (g+1)*size) - max(first, g*size)
+		if n == size {
+			whole++
+		} else {
+			partial = append(partial, n)
+		}
 	}
-	groups := held / size
+	pool := e.GroupLimit * size
+	rest := e.Groups - whole - len(partial)
 	var miss float64
-	for j := 0; j <= groups && j <= e.GroupLimit; j++ {
-		miss += float64(hypergeometric(e.Groups, groups, e.GroupLimit, j) * missAll(pool, j*size, e.TopK))
+	for chosen := range 1 << len(partial) { // which of the partial groups are chosen
+		held, k := 0, 0
+		for i, n := range partial {
+			if chosen>>i&1 == 1 {
+				held, k = held+n, k+1
+			}
+		}
+		for j := range whole + 1 { // how many of the whole ones
+			ways := choose(whole, j) * choose(rest, e.GroupLimit-k-j) / choose(e.Groups, e.GroupLimit)
+			miss += float64(ways * missAll(pool, held+j*size, e.TopK))
+		}
 	}
 	return 1 - miss
 }
@@ -157,12 +178,6 @@ func missAll(n, m, k int) float64 {
 		p *= float64(n-m-i) / float64(n-i)
 	}
 	return p
-}
-
-// hypergeometric is the probability of exactly j marked among k draws without
-// replacement from n items of which m are marked.
-func hypergeometric(n, m, k, j int) float64 {
-	return choose(m, j) * choose(n-m, k-j) / choose(n, k)
 }
 
 func choose(n, k int) float64 {
@@ -208,9 +223,16 @@ func Combine(c Config, e Experts, p Placement) (fabric.CollectiveSpec, error) {
 
 func build(name string, c Config, e Experts, p Placement, bytes int64, reverse bool) (fabric.CollectiveSpec, error) {
 	gpus := p.GPUs()
-	spec := fabric.CollectiveSpec{Name: name, Class: fabric.ClassEP, Ranks: len(p.Ranks)}
+	spec := fabric.CollectiveSpec{Name: name, Class: fabric.ClassEP, QPs: c.QPs, Ranks: len(p.Ranks)}
 	if len(gpus) == 0 || e.Count%len(gpus) != 0 {
 		return spec, fmt.Errorf("%d experts do not spread evenly over %d GPUs", e.Count, len(gpus))
+	}
+	switch {
+	case c.QPs > 0:
+	case c.Mode == ModeNormal:
+		spec.QPs = deepEPChannels
+	default:
+		spec.QPs = e.Count / len(gpus)
 	}
 	b := builder{spec: &spec, reverse: reverse}
 	for rank, own := range p.Ranks {
@@ -226,6 +248,10 @@ func build(name string, c Config, e Experts, p Placement, bytes int64, reverse b
 	}
 	return spec, nil
 }
+
+// deepEPChannels is the number of queue pairs between two GPUs of DeepEP's
+// normal kernels.
+const deepEPChannels = 12
 
 type builder struct {
 	spec    *fabric.CollectiveSpec
@@ -257,7 +283,6 @@ func (b *builder) lowLatency(e Experts, src topology.GPU, gpus []topology.GPU) {
 // with the sender's local index, and from it one copy per GPU that holds one.
 func (b *builder) normal(g *topology.Graph, e Experts, src topology.GPU, gpus []topology.GPU) {
 	perGPU := e.Count / len(gpus)
-	hitGPU := e.Hit(perGPU)
 	for first := 0; first < len(gpus); {
 		server := g.ServerOf(gpus[first])
 		last := first
@@ -268,10 +293,10 @@ func (b *builder) normal(g *topology.Graph, e Experts, src topology.GPU, gpus []
 		relay := src
 		if g.ServerOf(src) != server {
 			relay = here[relayIndex(g, src, here)]
-			b.add(src, relay, e.Hit(perGPU*len(here)))
+			b.add(src, relay, e.Hit(perGPU*first, perGPU*len(here)))
 		}
-		for _, dst := range here {
-			b.add(relay, dst, hitGPU)
+		for i, dst := range here {
+			b.add(relay, dst, e.Hit(perGPU*(first+i), perGPU))
 		}
 		first = last
 	}

@@ -40,7 +40,7 @@ func place(g *topology.Graph, gpus, tp int) Placement {
 }
 
 // hitBySampling estimates Experts.Hit by drawing expert sets.
-func hitBySampling(e Experts, held, draws int) float64 {
+func hitBySampling(e Experts, first, held, draws int) float64 {
 	rng := rand.New(rand.NewPCG(1, 2))
 	hits := 0
 	for range draws {
@@ -58,7 +58,7 @@ func hitBySampling(e Experts, held, draws int) float64 {
 			}
 		}
 		for _, i := range rng.Perm(len(pool))[:e.TopK] {
-			if pool[i] < held {
+			if pool[i] >= first && pool[i] < first+held {
 				hits++
 				break
 			}
@@ -70,19 +70,22 @@ func hitBySampling(e Experts, held, draws int) float64 {
 func TestHitMatchesSampling(t *testing.T) {
 	const draws = 20_000
 	for _, e := range []Experts{deepSeek, {Count: 128, TopK: 8, Hidden: 2048}, {Count: 8, TopK: 2, Hidden: 4096}} {
-		for _, held := range []int{1, 2, 8, 32, 64, 128} {
-			if held > e.Count {
-				continue
+		for _, held := range []int{1, 2, 8, 32, 40, 48, 56, 64, 112, 128} {
+			for _, first := range []int{0, 7, 16, 40} {
+				if first+held > e.Count {
+					continue
+				}
+				// Four standard errors of a proportion.
+				require.InDelta(t, hitBySampling(e, first, held, draws), e.Hit(first, held), 0.0145,
+					"%+v holding %d from %d", e, held, first)
 			}
-			// Four standard errors of a proportion.
-			require.InDelta(t, hitBySampling(e, held, draws), e.Hit(held), 0.0145, "%+v holding %d", e, held)
 		}
 	}
-	require.Zero(t, deepSeek.Hit(0))
-	require.Equal(t, 1.0, deepSeek.Hit(256))
+	require.Zero(t, deepSeek.Hit(5, 0))
+	require.InDelta(t, 1, deepSeek.Hit(0, 256), 1e-12)
 	// One expert is hit by k of E tokens, whatever the grouping.
-	require.InDelta(t, 8./256, deepSeek.Hit(1), 1e-12)
-	require.InDelta(t, 2./8, Experts{Count: 8, TopK: 2}.Hit(1), 1e-12)
+	require.InDelta(t, 8./256, deepSeek.Hit(77, 1), 1e-12)
+	require.InDelta(t, 2./8, Experts{Count: 8, TopK: 2}.Hit(3, 1), 1e-12)
 }
 
 // TestDispatchPayload holds the low-latency bytes to DeepEP's published payload
@@ -155,7 +158,7 @@ func TestNormalModeDeduplicates(t *testing.T) {
 		return remote / 1000 / 7392, arriving / 1000 / 7392
 	}
 	remote, _ := between(normal)
-	require.InDelta(t, 3*deepSeek.Hit(64), remote, 1e-3)
+	require.InDelta(t, 3*deepSeek.Hit(64, 64), remote, 1e-3)
 	flat, all := between(low)
 	require.InDelta(t, 8*24./32, flat, 1e-3)
 	require.InDelta(t, 8*31./32, all, 1e-3)

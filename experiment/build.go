@@ -53,10 +53,14 @@ func build(s *scenarios.Scenario, options []sim.Option) (*Simulation, error) {
 	}
 	b := &Simulation{Scenario: s, Engine: sim.New(options...)}
 	var ps config.Problems
-	b.Prefill, err = newRank(s, model, &s.Serving.Prefill)
-	ps.Nest("prefill", err)
-	b.Decode, err = newRank(s, model, &s.Serving.Decode)
-	ps.Nest("decode", err)
+	b.Prefill, err = newRank(s, model, &s.Serving.Prefill, 0)
+	nestRank(&ps, "prefill", err)
+	overlap, err := newRank(s, model, &s.Serving.Prefill, s.Serving.Prefill.CommSMs)
+	if b.Prefill != nil {
+		nestRank(&ps, "prefill", err)
+	}
+	b.Decode, err = newRank(s, model, &s.Serving.Decode, 0)
+	nestRank(&ps, "decode", err)
 	if b.Graph, err = topology.LeafSpine(s.Cluster); err != nil {
 		ps.Nest("cluster", err)
 		return nil, ps
@@ -75,13 +79,16 @@ func build(s *scenarios.Scenario, options []sim.Option) (*Simulation, error) {
 	b.total = expected(s, b.Source.Stats().Trace)
 	b.collector = metrics.NewCollector(s.Metrics)
 	b.Cluster, err = serving.New(serving.Options{
-		Config:     s.Serving,
-		Engine:     b.Engine,
-		Network:    b.Network,
-		Graph:      b.Graph,
-		Source:     b.Source,
-		Prefill:    b.Prefill,
-		Decode:     b.Decode,
+		Config:  s.Serving,
+		Engine:  b.Engine,
+		Network: b.Network,
+		Graph:   b.Graph,
+		Source:  b.Source,
+
+		Prefill:        b.Prefill,
+		PrefillOverlap: overlap,
+		Decode:         b.Decode,
+
 		Experts:    experts(model),
 		Hidden:     model.Hidden,
 		KVPieces:   kvPieces(model),
@@ -125,7 +132,7 @@ func readInputs(s *scenarios.Scenario) ([]Input, error) {
 	return []Input{in}, nil
 }
 
-func newRank(s *scenarios.Scenario, model *compute.Model, pool *serving.PoolConfig) (*compute.Rank, error) {
+func newRank(s *scenarios.Scenario, model *compute.Model, pool *serving.PoolConfig, commSMs int) (*compute.Rank, error) {
 	gpu, err := compute.LoadProfile(s.GPU.Name)
 	if err != nil {
 		return nil, err
@@ -133,36 +140,40 @@ func newRank(s *scenarios.Scenario, model *compute.Model, pool *serving.PoolConf
 	setup := compute.Setup{
 		GPU: gpu, Model: model, TP: pool.TP, EP: 1,
 		Weights: s.Model.Weights, KV: s.Model.KV,
+		CommSMs:     commSMs,
 		Derate:      s.GPU.Derate,
 		Utilisation: s.Serving.KV.Utilisation,
 	}
 	if model.MoE != nil {
 		setup.EP = pool.TP * pool.DP
 	}
-	if pool.Overlap == serving.OverlapTwoBatch {
-		setup.CommSMs = pool.CommSMs
-	}
-	r, err := compute.NewRank(setup)
-	return r, underOurKeys(err)
+	return compute.NewRank(setup)
 }
 
-// underOurKeys renames the keys of a compute.Setup to those of a pool, whose EP
-// is TP x DP.
-func underOurKeys(err error) error {
-	var ps config.Problems
-	if !errors.As(err, &ps) {
-		return err
+// nestRank records the problems of a compute.Setup under the keys of a scenario:
+// a pool's EP is TP x DP, and some settings are not of the pool.
+func nestRank(ps *config.Problems, pool string, err error) {
+	var inner config.Problems
+	if !errors.As(err, &inner) {
+		ps.Nest(pool, err)
+		return
 	}
-	for i := range ps {
-		if ps[i].Key != "ep" {
-			continue
-		}
-		ps[i].Key = "dp"
-		if strings.HasPrefix(ps[i].Message, "must ") {
-			ps[i].Message = "tp x dp, the GPUs that share the experts, " + ps[i].Message
-		}
+	elsewhere := map[string]string{
+		"utilisation": "kv.memory_utilisation", "derate": "gpu.derate", "kv": "model.kv", "weights": "model.weights",
 	}
-	return ps
+	for _, p := range inner {
+		key := pool + "." + p.Key
+		switch {
+		case elsewhere[p.Key] != "":
+			key = elsewhere[p.Key]
+		case p.Key == "ep":
+			key = pool + ".dp"
+			if strings.HasPrefix(p.Message, "must ") {
+				p.Message = "tp x dp, the GPUs that share the experts, " + p.Message
+			}
+		}
+		ps.Addf(key, "%s", p.Message)
+	}
 }
 
 // experts is the routing arithmetic of the model's MoE layers.

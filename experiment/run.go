@@ -7,6 +7,7 @@ import (
 
 	"github.com/tgssim/tgssim/internal/invariants"
 	"github.com/tgssim/tgssim/metrics"
+	"github.com/tgssim/tgssim/serving"
 	"github.com/tgssim/tgssim/sim"
 )
 
@@ -26,7 +27,7 @@ type Result struct {
 	Fingerprint uint64
 	// Events is the number of events executed.
 	Events uint64
-	// End is the instant of the last event.
+	// End is the instant of the last event, or the scenario's run.until.
 	End sim.Time
 	// Inputs are the files that the scenario reads, with their sizes and hashes.
 	Inputs []Input
@@ -51,18 +52,15 @@ func (b *Simulation) Run(ctx context.Context, report func(Progress)) (*Result, e
 	if until == 0 {
 		until = sim.Never
 	}
-	for b.Engine.Pending() > 0 {
-		target := until
-		if t := b.Engine.Now() + slice; t < until {
-			target = t
-		}
+	width := slice
+	for at := sim.Time(0); b.Engine.Pending() > 0 && at < until; {
+		at = until - max(0, until-at-width)
 		before := b.Engine.Events()
-		b.Engine.RunUntil(target)
-		if b.Engine.Events() == before {
-			if target == until {
-				break
-			}
-			b.Engine.Step() // nothing for a whole slice: jump to the next event
+		b.Engine.RunUntil(at)
+		if b.Engine.Events() > before {
+			width = slice
+		} else {
+			width = min(2*width, sim.Never/4) // an idle stretch: look further ahead
 		}
 		if err := ctx.Err(); err != nil {
 			return nil, err
@@ -83,7 +81,7 @@ func (b *Simulation) Progress() Progress {
 
 // notes are what the reader of the results should know of the workload and the
 // cluster.
-func (b *Simulation) notes() (notes []string) {
+func (b *Simulation) notes(usage []serving.PoolUsage) (notes []string) {
 	say := func(n int, format string) {
 		if n > 0 {
 			notes = append(notes, fmt.Sprintf(format, n))
@@ -100,10 +98,23 @@ func (b *Simulation) notes() (notes []string) {
 	}
 	c := &b.Scenario.Serving
 	say(b.Graph.GPUs()-c.Prefill.GPUs()-c.Decode.GPUs(), "%d GPUs of the cluster are in no pool; tgs counts them.")
+	if st.Blocks > 0 {
+		notes = append(notes, "The prompts share prefixes, and no cache makes use of it: prefix caching is not modelled.")
+	}
+	for i, p := range []serving.PoolConfig{c.Prefill, c.Decode} {
+		if p.Overlap == serving.OverlapTwoBatch && usage[i].Steps > 0 && usage[i].TwoBatchSteps == 0 {
+			notes = append(notes, fmt.Sprintf("%s.overlap two_batch changed nothing: no step had overlap_min_tokens (%d) tokens on a rank and a fabric to hide.",
+				usage[i].Pool, p.OverlapMinTokens))
+		}
+	}
 	return notes
 }
 
 func (b *Simulation) finish() (*Result, error) {
+	end := b.Engine.Now()
+	if b.Engine.Pending() > 0 {
+		end = b.Scenario.Run.Until // or else nothing would be pending
+	}
 	totals := b.Network.Totals()
 	if invariants.Enabled {
 		for c := range totals.SentBytes {
@@ -113,9 +124,9 @@ func (b *Simulation) finish() (*Result, error) {
 			}
 		}
 	}
-	usage := b.Cluster.Finish()
+	usage := b.Cluster.Finish(end)
 	r, err := b.collector.Finish(metrics.Account{
-		End:    b.Engine.Now(),
+		End:    end,
 		GPUs:   b.Graph.GPUs(),
 		Pools:  usage,
 		Graph:  b.Graph,
@@ -125,12 +136,12 @@ func (b *Simulation) finish() (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	r.Notes = append(r.Notes, b.notes()...)
+	r.Notes = append(r.Notes, b.notes(usage)...)
 	return &Result{
 		Result:      r,
 		Inputs:      b.inputs,
 		Fingerprint: b.Engine.Fingerprint(),
 		Events:      b.Engine.Events(),
-		End:         b.Engine.Now(),
+		End:         end,
 	}, nil
 }

@@ -37,8 +37,9 @@ type Options struct {
 	Network fabric.Network
 	Graph   *topology.Graph
 	Source  Source
-	// Prefill and Decode are the cost models of one rank of each pool.
-	Prefill, Decode CostModel
+	// Prefill and Decode are the cost models of one rank of each pool;
+	// PrefillOverlap is that of prefill steps that lend SMs to communication.
+	Prefill, PrefillOverlap, Decode CostModel
 	// Experts is the routing arithmetic of the model; Count 0 for a dense model.
 	Experts collective.Experts
 	// Hidden is the model's hidden size in elements.
@@ -106,11 +107,10 @@ func (c *Cluster) Progress() (arrived, finished, rejected int) {
 	return c.arrived, c.finished, c.rejected
 }
 
-// Finish closes the books at the engine's current instant: idle time is
+// Finish closes the books at instant now, not before the engine's: idle time is
 // accounted up to it, requests still in the system are reported as unfinished.
 // It returns the account of both pools.
-func (c *Cluster) Finish() []PoolUsage {
-	now := c.engine.Now()
+func (c *Cluster) Finish(now sim.Time) []PoolUsage {
 	usage := make([]PoolUsage, 0, 2)
 	for _, p := range []*pool{c.prefill, c.decode} {
 		usage = append(usage, p.close(now))
@@ -175,7 +175,7 @@ func (c *Cluster) admit(w workload.Request) {
 	rank := c.prefill.route()
 	r.PrefillRank = rank.number
 	rank.instance.accountIdle(c.engine.Now())
-	rank.load += int64(r.PromptTokens)
+	rank.charge(int64(r.PromptTokens))
 	rank.queue.push(r)
 	rank.instance.wake()
 }

@@ -31,7 +31,6 @@ func (in *instance) planDecode(now sim.Time, w *work) bool {
 		return false
 	}
 	batches := in.batches(most)
-	tp := sim.Time(in.pool.cfg.TP)
 	var k [2]costs
 	var tokens [2][]int64
 	for b := range batches {
@@ -51,12 +50,12 @@ func (in *instance) planDecode(now sim.Time, w *work) bool {
 			tokens[b] = append(tokens[b], int64(n))
 			if n > 0 {
 				t := in.pool.cost.Decode(n, nKV, 1)
-				k[b].include(&t, tp)
+				k[b].include(in.pool, &t)
 			}
 		}
 	}
 	in.scratch = tokens
-	in.assemble(w, k[:batches], tokens[:batches])
+	in.assemble(w, in.pool.cost, k[:batches], tokens[:batches])
 	return true
 }
 
@@ -91,7 +90,7 @@ func (in *instance) finishDecode(now sim.Time, a *stepAccount) bool {
 			q := r.running.pop()
 			r.kvTokens -= int64(q.PromptTokens + q.OutputTokens)
 			r.blocks.give(q.PromptTokens + q.OutputTokens)
-			r.load -= int64(r.blocks.need(q.PromptTokens + q.OutputTokens))
+			r.charge(-int64(r.blocks.need(q.PromptTokens + q.OutputTokens)))
 			freed = true
 			q.Finish = now
 			q.Decode[PieceDecodeCompute] = in.clock.compute - q.base.compute

@@ -176,6 +176,14 @@ func newSetup(source Source) *setup {
 // build makes the cluster and its engine.
 func (s *setup) build(t testing.TB, l Listener) (*sim.Engine, *Cluster) {
 	t.Helper()
+	e, c, err := s.try(t, l)
+	require.NoError(t, err)
+	return e, c
+}
+
+// try is build of what may be refused.
+func (s *setup) try(t testing.TB, l Listener) (*sim.Engine, *Cluster, error) {
+	t.Helper()
 	top := topology.DefaultConfig()
 	top.Nodes, top.Leaves, top.Spines = s.servers, s.servers, 8
 	if s.servers == 1 {
@@ -187,11 +195,10 @@ func (s *setup) build(t testing.TB, l Listener) (*sim.Engine, *Cluster) {
 	s.network = newFakeNetwork(e)
 	c, err := New(Options{
 		Config: s.config, Engine: e, Network: s.network, Graph: g, Source: s.source,
-		Prefill: s.prefill, Decode: s.decode, Experts: s.experts, Hidden: 1024, KVPieces: 1,
+		Prefill: s.prefill, PrefillOverlap: s.prefill, Decode: s.decode, Experts: s.experts, Hidden: 1024, KVPieces: 1,
 		NVLinkRate: 1280 * units.Gbps, Listener: l,
 	})
-	require.NoError(t, err)
-	return e, c
+	return e, c, err
 }
 
 func (s *setup) run(t testing.TB) *story {
@@ -206,7 +213,7 @@ func (s *setup) run(t testing.TB) *story {
 	out.cluster, out.network = c, s.network
 	e.RunUntil(s.until)
 	out.end = e.Now()
-	out.usage = c.Finish()
+	out.usage = c.Finish(e.Now())
 	out.check(t, s)
 	return out
 }

@@ -1,6 +1,8 @@
 package serving
 
 import (
+	"math"
+
 	"github.com/tgssim/tgssim/collective"
 	"github.com/tgssim/tgssim/compute"
 	"github.com/tgssim/tgssim/fabric"
@@ -16,6 +18,8 @@ type instance struct {
 	gpus    int
 	ranks   []*rank
 	stepper stepper
+
+	load int64 // of all its ranks
 
 	dispatch, combine [2]fabric.Collective
 	units             [2][]int64 // tokens per rank as last given to the network
@@ -33,6 +37,8 @@ type instance struct {
 	batch     int // tokens of the running step
 	clock     decodeClock
 	time      GPUTime
+	comm      CommTime
+	twoBatch  int // steps that ran as two micro-batches
 }
 
 // wake schedules a step at this very instant, behind the events already due, so
@@ -82,6 +88,10 @@ func (in *instance) endStep() {
 	in.time.Dispatch.Add(a.Dispatch, in.gpus)
 	in.time.Combine.Add(a.Combine, in.gpus)
 	in.time.AllReduce.Add(a.AllReduce, in.gpus)
+	in.comm.add(&a.CommTime)
+	if in.stepper.work.program != nil && in.stepper.work.program.batches == 2 {
+		in.twoBatch++
+	}
 	if l := c.opt.Listener.Step; l != nil {
 		l(&Step{
 			Pool: in.pool.name, Instance: in.index, Start: in.began, End: now,
@@ -159,27 +169,35 @@ func (in *instance) batches(tokens int) int {
 	return 1
 }
 
-// costs collects the parts of a step over the ranks of an instance.
+// costs are the parts of a micro-batch: those of the slowest rank, whose pace
+// is everyone's, and their sums over the GPUs. The slowest is the one whose whole
+// step takes longest: ranks meet at every dispatch and combine, but one that is
+// behind in attention is not also ahead of itself in the shared expert.
 type costs struct {
 	attnIn, attnOut, shared, mlp, head cost
+	longest                            sim.Time
 }
 
-func (k *costs) include(t *compute.LayerTimes, tp sim.Time) {
-	include(&k.attnIn, t.AttnIn, tp)
-	include(&k.attnOut, t.AttnOut, tp)
-	include(&k.shared, t.Shared, tp)
-	include(&k.mlp, t.DenseMLP, tp)
-	include(&k.head, t.Head, tp)
-}
-
-func include(c *cost, t, tp sim.Time) {
-	c.slowest = max(c.slowest, t)
-	c.total += t * tp
+func (k *costs) include(p *pool, t *compute.LayerTimes) {
+	tp := sim.Time(p.cfg.TP)
+	whole := sim.Time(p.cost.DenseLayers())*(t.AttnIn+t.AttnOut+t.DenseMLP) +
+		sim.Time(p.cost.MoELayers())*(t.AttnIn+t.AttnOut+t.Shared) + t.Head
+	slowest := whole > k.longest
+	k.longest = max(k.longest, whole)
+	for _, part := range []struct {
+		c *cost
+		t sim.Time
+	}{{&k.attnIn, t.AttnIn}, {&k.attnOut, t.AttnOut}, {&k.shared, t.Shared}, {&k.mlp, t.DenseMLP}, {&k.head, t.Head}} {
+		part.c.total += part.t * tp
+		if slowest {
+			part.c.slowest = part.t
+		}
+	}
 }
 
 // assemble turns the per-layer costs of the micro-batches, and their tokens by
-// rank, into the work of a step.
-func (in *instance) assemble(w *work, batches []costs, tokens [][]int64) {
+// rank, into the work of a step. The experts' times come from model.
+func (in *instance) assemble(w *work, model CostModel, batches []costs, tokens [][]int64) {
 	p := in.pool
 	dense, moe := p.cost.DenseLayers(), p.cost.MoELayers()
 	w.stretchMilli = 1000
@@ -197,7 +215,7 @@ func (in *instance) assemble(w *work, batches []costs, tokens [][]int64) {
 		w.prologue.add(k.attnOut, dense)
 		w.prologue.add(k.mlp, dense)
 		w.epilogue.add(k.head, 1)
-		experts := in.expertsCost(group)
+		experts := in.expertsCost(model, group)
 		if moe == 0 {
 			continue
 		}
@@ -218,17 +236,17 @@ func (in *instance) assemble(w *work, batches []costs, tokens [][]int64) {
 }
 
 // expertsCost is the routed experts' time for one layer of a micro-batch.
-func (in *instance) expertsCost(group int64) cost {
+func (in *instance) expertsCost(model CostModel, group int64) cost {
 	p := in.pool
-	if p.cost.MoELayers() == 0 || group == 0 {
+	if model.MoELayers() == 0 || group == 0 {
 		return cost{}
 	}
 	prefill := p == p.c.prefill
 	imbalance := p.cfg.MoE.Imbalance
-	c := cost{slowest: p.cost.Experts(prefill, group, imbalance)}
+	c := cost{slowest: model.Experts(prefill, group, imbalance)}
 	mean := c.slowest
 	if imbalance > 1 {
-		mean = min(mean, p.cost.Experts(prefill, group, 1))
+		mean = min(mean, model.Experts(prefill, group, 1))
 	}
 	c.total = mean * sim.Time(in.gpus)
 	return c
@@ -259,15 +277,14 @@ func (in *instance) schedule(w *work, batches, layers int) {
 	switch {
 	case batches == 2 && prefill:
 		w.program = &programTwoBatchPrefill
-		w.stretchMilli = int64(1000 * cfg.CommStretch)
+		w.stretchMilli = int64(math.Round(1000 * cfg.CommStretch))
 	case batches == 2:
 		w.program = &programTwoBatchDecode
-		w.stretchMilli = int64(1000 * cfg.CommStretch)
-		issue := 2 * cfg.SendRecv
-		for b := range 2 {
+		w.stretchMilli = int64(math.Round(1000 * cfg.CommStretch))
+		for b := range 2 { // the dispatch's beside AttnIn, the combine's beside AttnOut
 			for _, part := range []part{partAttnIn, partAttnOut} {
-				w.parts[b][part].slowest += issue
-				w.parts[b][part].total += issue * sim.Time(in.gpus)
+				w.parts[b][part].slowest += cfg.SendRecv
+				w.parts[b][part].total += cfg.SendRecv * sim.Time(in.gpus)
 			}
 		}
 	case cfg.Overlap == OverlapNone:

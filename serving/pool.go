@@ -1,6 +1,7 @@
 package serving
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/tgssim/tgssim/collective"
@@ -19,7 +20,8 @@ type pool struct {
 	cost      CostModel
 	instances []*instance
 	ranks     []*rank
-	turn      int // round robin
+	turn      int   // round robin
+	chosen    int64 // least loaded: how many requests have been routed
 	// tokenBytes is the size of one token's bf16 activations in an all-reduce.
 	tokenBytes int64
 }
@@ -32,6 +34,8 @@ type rank struct {
 	blocks   blockPool
 	// load is outstanding work, in prompt tokens (prefill) or KV blocks (decode).
 	load int64
+	// chosen is when the least-loaded router last took this rank.
+	chosen int64
 
 	// Prefill: queue holds the requests whose prompt is not done, in order.
 	queue  fifo
@@ -59,6 +63,10 @@ func (c *Cluster) newPool(name string, cfg PoolConfig, cost CostModel, firstGPU 
 	if firstGPU%cfg.TP != 0 {
 		ps.Addf("tp", "the pool begins at GPU %d, so ranks of %d would straddle servers; "+
 			"make the prefill pool's GPUs a multiple of %d", firstGPU, cfg.TP, cfg.TP)
+		return nil, ps
+	}
+	if cfg.DP > 1 && cost.MoELayers() == 0 {
+		ps.Addf("dp", "%d attention ranks share experts, of which a dense model has none; use instances: %d", cfg.DP, cfg.DP*cfg.Instances)
 		return nil, ps
 	}
 	mem := cost.Memory()
@@ -97,11 +105,30 @@ func (p *pool) route() *rank {
 	}
 	best := p.ranks[0]
 	for _, r := range p.ranks[1:] {
-		if r.load < best.load {
+		if r.before(best) {
 			best = r
 		}
 	}
+	p.chosen++
+	best.chosen = p.chosen
 	return best
+}
+
+// before tells whether the least-loaded router prefers r. Ranks of an instance
+// step together, so that an empty rank of a busy instance has to wait for a step
+// to end, where one of an idle instance has not.
+func (r *rank) before(o *rank) bool {
+	return cmp.Or(
+		cmp.Compare(r.load, o.load),
+		cmp.Compare(r.instance.load, o.instance.load),
+		cmp.Compare(r.chosen, o.chosen),
+	) < 0
+}
+
+// charge changes the outstanding work of a rank.
+func (r *rank) charge(load int64) {
+	r.load += load
+	r.instance.load += load
 }
 
 func (p *pool) close(now sim.Time) PoolUsage {
@@ -109,6 +136,8 @@ func (p *pool) close(now sim.Time) PoolUsage {
 	for _, in := range p.instances {
 		in.close(now)
 		u.Time.add(&in.time)
+		u.Comm.add(&in.comm)
+		u.TwoBatchSteps += in.twoBatch
 		u.Steps += int(in.stepCount)
 		u.Tokens += in.tokens
 	}

@@ -31,7 +31,10 @@ func (in *instance) planPrefill(now sim.Time, w *work) bool {
 		return false
 	}
 	batches := in.batches(most)
-	tp := sim.Time(in.pool.cfg.TP)
+	model := in.pool.cost
+	if batches == 2 {
+		model = in.pool.c.opt.PrefillOverlap
+	}
 	var k [2]costs
 	var tokens [2][]int64
 	for b := range batches {
@@ -46,13 +49,13 @@ func (in *instance) planPrefill(now sim.Time, w *work) bool {
 			}
 			tokens[b] = append(tokens[b], n)
 			if n > 0 {
-				t := in.pool.cost.Prefill(r.chunks[b])
-				k[b].include(&t, tp)
+				t := model.Prefill(r.chunks[b])
+				k[b].include(in.pool, &t)
 			}
 		}
 	}
 	in.scratch = tokens
-	in.assemble(w, k[:batches], tokens[:batches])
+	in.assemble(w, model, k[:batches], tokens[:batches])
 	return true
 }
 
@@ -108,7 +111,7 @@ func (in *instance) finishPrefill(now sim.Time, a *stepAccount) bool {
 			q.TTFT[PiecePrefillComm] += a.comm()
 			q.mark = now
 			q.prefilled += s.tokens
-			r.load -= int64(s.tokens)
+			r.charge(-int64(s.tokens))
 			in.tokens += int64(s.tokens)
 			if q.prefilled == q.PromptTokens {
 				r.queue.pop() // batches are taken from the head, in order

@@ -147,7 +147,12 @@ type PoolUsage struct {
 	Ranks     int
 	GPUs      int
 	Time      GPUTime
-	Steps     int
+	// Comm is what dispatches and combines took, summed over the instances (not
+	// over GPUs).
+	Comm  CommTime
+	Steps int
+	// TwoBatchSteps is how many of them ran as two micro-batches.
+	TwoBatchSteps int
 	// Tokens is prompt tokens prefilled, or output tokens produced.
 	Tokens int64
 	// KVBlocks and PeakKVBlocks are capacity and the highest use, of one rank.

@@ -26,8 +26,7 @@ type stepper struct {
 	blockedOn part
 	blocked   bool
 
-	commBegan sim.Time
-	acct      stepAccount
+	acct stepAccount
 }
 
 // phase is how far a step has come.
@@ -89,6 +88,37 @@ type work struct {
 type stepAccount struct {
 	Compute, Dispatch, Combine, AllReduce sim.Time
 	ComputeTotal                          sim.Time
+	CommTime
+}
+
+// CommTime is where the time of dispatches and combines goes, hidden or not.
+// The fields tile it, but for the stretch that compute beside it causes.
+type CommTime struct {
+	// Startup is kernels and posting.
+	Startup sim.Time
+	// Latency does not grow with bytes; Ports is the bytes of the busiest end port.
+	Latency, Ports sim.Time
+	// Paths is what links inside the fabric add, with no other traffic on them:
+	// uneven ECMP, oversubscription.
+	Paths sim.Time
+	// Contention is what sharing links with other traffic adds.
+	Contention sim.Time
+}
+
+func (c *CommTime) heard(d *fabric.Delivery) {
+	c.Startup += d.Post
+	c.Latency += d.Latency
+	c.Ports += d.Ideal - d.Latency
+	c.Paths += d.Wire - d.Ideal
+	c.Contention += d.Queue
+}
+
+func (c *CommTime) add(o *CommTime) {
+	c.Startup += o.Startup
+	c.Latency += o.Latency
+	c.Ports += o.Ports
+	c.Paths += o.Paths
+	c.Contention += o.Contention
 }
 
 // comm is the part of the step in which communication was exposed.
@@ -214,7 +244,6 @@ func (s *stepper) compute(o *op) {
 
 func (s *stepper) communicate(o *op) {
 	s.busy[streamComm] = true
-	s.commBegan = s.engine.Now()
 	if o.part == partDispatch {
 		s.work.dispatch[o.batch].Start(s.work.dispatchStartup, uint64(s.index), s)
 	} else {
@@ -223,9 +252,11 @@ func (s *stepper) communicate(o *op) {
 }
 
 // Delivered hears from the fabric that the running dispatch or combine is
-// through. Contention on the SMs stretches it further.
+// through. Contention on the SMs stretches what it takes on an ideal fabric;
+// what the fabric adds is not the SMs' fault.
 func (s *stepper) Delivered(d fabric.Delivery) {
-	if extra := int64(d.Arrived-s.commBegan) * (s.work.stretchMilli - 1000) / 1000; extra > 0 {
+	s.acct.heard(&d)
+	if extra := int64(d.Post+d.Ideal) * (s.work.stretchMilli - 1000) / 1000; extra > 0 {
 		s.engine.After(sim.Time(extra), s.handler, kindCommDone, s.index)
 		return
 	}

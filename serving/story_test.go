@@ -140,15 +140,37 @@ func TestRouters(t *testing.T) {
 	require.Equal(t, []int{0, 1, 1, 1}, ranks(RouterLeastLoaded))
 }
 
-// A DP instance steps as one: the rank with less to do waits at the barrier.
+// A DP instance steps as one: the rank with less to do waits at the barrier, for
+// 200 us in each of 4 layers.
 func TestBarrier(t *testing.T) {
-	s := newSetup(requests(at(0, 300, 1), at(0, 100, 1)))
+	o := moeSetup(requests(at(0, 300, 1), at(0, 100, 1))).run(t)
+	require.Equal(t, o.records[0].PrefillEnd, o.records[1].PrefillEnd)
+	require.Equal(t, 4*600*us+5*us, o.steps[0].End)
+	prefill := o.usage[0].Time
+	require.Equal(t, sim.TotalOf(4*(350+150+2*50)*us+2*5*us, 1), prefill.Compute)
+	require.Equal(t, sim.TotalOf(4*200*us, 1), prefill.Barrier)
+	require.Equal(t, sim.TotalOf(4*100*us, 2), prefill.Dispatch)
+}
+
+// Ranks of a dense model share nothing, so they are instances.
+func TestDenseRanksAreRefused(t *testing.T) {
+	s := newSetup(requests())
 	s.config.Prefill.DP = 2
+	_, _, err := s.try(t, Listener{})
+	require.ErrorContains(t, err, "prefill.dp: 2 attention ranks share experts, of which a dense model has none; use instances: 2")
+}
+
+// The least-loaded router prefers an idle instance to an empty rank of a busy
+// one, and goes round among equals.
+func TestLeastLoadedSpreadsOverInstances(t *testing.T) {
+	s := moeSetup(requests(at(0, 100, 1), at(us, 100, 1), at(2*us, 100, 1), at(3*us, 100, 1), at(ms*100, 5, 1), at(ms*200, 5, 1)))
+	s.config.Prefill.Instances, s.servers = 2, 1
 	o := s.run(t)
-	require.Equal(t, 300*us, o.records[0].PrefillEnd)
-	require.Equal(t, 300*us, o.records[1].PrefillEnd)
-	require.Equal(t, sim.TotalOf(400*us, 1), o.usage[0].Time.Compute)
-	require.Equal(t, sim.TotalOf(200*us, 1), o.usage[0].Time.Barrier)
+	ranks := make([]int, 6)
+	for _, r := range o.records {
+		ranks[r.ID] = r.PrefillRank
+	}
+	require.Equal(t, []int{0, 2, 1, 3, 0, 2}, ranks)
 }
 
 // TP8 to TP2 and TP2 to TP8: every receiving GPU gets its share once.

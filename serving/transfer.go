@@ -11,7 +11,7 @@ import (
 func (c *Cluster) handOver(q *request) {
 	r := c.decode.route()
 	q.DecodeRank = r.number
-	r.load += int64(r.blocks.need(q.PromptTokens + q.OutputTokens))
+	r.charge(int64(r.blocks.need(q.PromptTokens + q.OutputTokens)))
 	r.waiting.push(q)
 	r.admit()
 }
