@@ -108,7 +108,7 @@ type RP struct {
 	// cutAt is the end of the running period of rate decrease, or the earliest
 	// instant of the next cut.
 	cutAt                sim.Time
-	bytes                uint32 // sent since the last expiry of the byte counter
+	bytes                uint32 // sent since the last expiry of the byte counter, below line rate
 	timeStage, byteStage uint16 // expiries since the last cut
 	flags                rpFlags
 }
@@ -317,7 +317,7 @@ func (d *DCQCN) increase(f *RP) {
 	}
 	f.rate += (f.target - f.rate + 1) / 2
 	if d.full(f) {
-		f.timerAt, f.bytes = sim.Never, 0
+		f.timerAt = sim.Never
 		if d.release && f.flags&rpCut == 0 {
 			f.flags = 0
 		}

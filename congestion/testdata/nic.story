@@ -155,6 +155,26 @@ dcqcn: {preset: hpcc-ns3, alpha_timer: 1s, release_at_line_rate: true}
 12s     ack marked => rate=400Gbps alpha=1
 12.000004s look    => rate=200Gbps target=400Gbps
 
+# A flow that comes back to line rate with a CNP not yet acted upon is cut first.
+# From 200 Gb/s, 38 halvings of the distance, one per us, reach the line at 138
+# us; the CNP of 130 us cuts at 200 us. The flow is released at 238 us, so that
+# the CNP of 250 us is a first one, whose cut comes 100 us later, off the grid.
+rp: no release before a cut
+line: 400Gbps
+dcqcn: {preset: hpcc-ns3, alpha_timer: 1s, increase_timer: 1us, decrease_interval: 100us, release_at_line_rate: true}
+----
+0us   start
+0us   ack marked => next=100us
+100us look       => rate=200Gbps
+130us ack marked => target=400Gbps
+137us look       => rate=399999999999b/s next=138us
+138us look       => rate=400Gbps next=200us
+200us look       => rate=200Gbps target=400Gbps next=201us
+237us look       => rate=399999999999b/s
+238us look       => rate=400Gbps next=never
+250us ack marked => rate=400Gbps next=350us
+350us look       => rate=200Gbps
+
 # The first CNP sets both rates, the first cut halves; R_T stays.
 rp: the rate on the first CNP
 line: 400Gbps
