@@ -5,13 +5,16 @@ import (
 	"crypto/sha256"
 	"errors"
 	"io"
+	"math"
 	"os"
 	"strings"
 
 	"github.com/tgssim/tgssim/collective"
 	"github.com/tgssim/tgssim/compute"
 	"github.com/tgssim/tgssim/fabric"
+	"github.com/tgssim/tgssim/fabric/packet"
 	"github.com/tgssim/tgssim/internal/config"
+	"github.com/tgssim/tgssim/internal/units"
 	"github.com/tgssim/tgssim/metrics"
 	"github.com/tgssim/tgssim/scenarios"
 	"github.com/tgssim/tgssim/serving"
@@ -66,14 +69,17 @@ func build(s *scenarios.Scenario, options []sim.Option) (*Simulation, error) {
 		return nil, ps
 	}
 	streams := sim.Streams{Seed: s.Seed}
-	b.Network, err = fabric.New(s.Network, b.Engine, b.Graph, s.Seed)
-	ps.Nest("network", err)
-	b.Source, err = workload.New(s.Workload, streams)
+	b.Network, err = newNetwork(s, b.Engine, b.Graph)
+	ps.Nest("", err)
+	// Hashed before it is read: what is not a file is refused here.
+	b.inputs, err = readInputs(s)
 	ps.Nest("workload", err)
 	if err := ps.Err(); err != nil {
 		return nil, err
 	}
-	if b.inputs, err = readInputs(s); err != nil {
+	b.Source, err = workload.New(s.Workload, streams)
+	ps.Nest("workload", err)
+	if err := ps.Err(); err != nil {
 		return nil, err
 	}
 	b.total = expected(s, b.Source.Stats().Trace)
@@ -92,13 +98,24 @@ func build(s *scenarios.Scenario, options []sim.Option) (*Simulation, error) {
 		Experts:    experts(model),
 		Hidden:     model.Hidden,
 		KVPieces:   kvPieces(model),
-		NVLinkRate: s.Cluster.NVLinkRate,
+		NVLinkRate: units.Rate(math.RoundToEven(float64(s.Cluster.NVLinkRate) * s.Network.NVLinkEfficiency)),
 		Listener:   b.collector.Listener(),
 	})
 	if err != nil {
 		return nil, err
 	}
 	return b, nil
+}
+
+// newNetwork makes the engine that the scenario names.
+func newNetwork(s *scenarios.Scenario, e *sim.Engine, g *topology.Graph) (fabric.Network, error) {
+	if s.Network.Engine == fabric.EnginePacket {
+		return packet.New(packet.Settings{Packet: s.Packet, Fabric: s.Network, Congestion: s.Congestion}, e, g, s.Seed)
+	}
+	n, err := fabric.New(s.Network, e, g, s.Seed)
+	var ps config.Problems
+	ps.Nest("network", err)
+	return n, ps.Err()
 }
 
 // expected is the number of requests that a workload will bring, if it can be
@@ -113,14 +130,20 @@ func expected(s *scenarios.Scenario, t workload.TraceStats) int {
 	return 0
 }
 
-// readInputs hashes the files that the scenario reads.
+// readInputs hashes the files that the scenario reads. A file that cannot be
+// opened is left to the reader, whose message is better. Keys are relative to the
+// workload.
 func readInputs(s *scenarios.Scenario) ([]Input, error) {
 	if s.Workload.Trace == nil {
 		return nil, nil
 	}
-	f, err := os.Open(s.Workload.Trace.Path)
+	path := s.Workload.Trace.Path
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
+		return nil, config.Problems{{Key: "trace.path", Message: path + " is not a regular file"}}
+	}
+	f, err := os.Open(path)
 	if err != nil {
-		return nil, err
+		return nil, nil
 	}
 	defer f.Close()
 	in := Input{Path: s.Workload.Trace.Path}

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"fmt"
 
+	"github.com/tgssim/tgssim/fabric/packet"
 	"github.com/tgssim/tgssim/internal/invariants"
 	"github.com/tgssim/tgssim/metrics"
 	"github.com/tgssim/tgssim/serving"
@@ -106,6 +107,28 @@ func (b *Simulation) notes(usage []serving.PoolUsage) (notes []string) {
 			notes = append(notes, fmt.Sprintf("%s.overlap two_batch changed nothing: no step had overlap_min_tokens (%d) tokens on a rank and a fabric to hide.",
 				usage[i].Pool, p.OverlapMinTokens))
 		}
+	}
+	return append(notes, b.fabricNotes()...)
+}
+
+// fabricNotes are what the packet engine has to say: what went wrong, which
+// settings never acted and why. In the other engines all of them are inert.
+func (b *Simulation) fabricNotes() (notes []string) {
+	n, ok := b.Network.(*packet.Network)
+	if !ok {
+		for _, key := range []string{"packet", "congestion"} {
+			if b.Scenario.Written(key) {
+				notes = append(notes, fmt.Sprintf("The settings under %s act in the packet engine; this run used %s.",
+					key, b.Scenario.Network.Engine))
+			}
+		}
+		return notes
+	}
+	for _, x := range n.Notices() {
+		notes = append(notes, fmt.Sprintf("%s at %v: %s.", x.Kind, x.At, x.Text))
+	}
+	for _, x := range n.Inert() {
+		notes = append(notes, fmt.Sprintf("%s never acted: %s.", x.Setting, x.Why))
 	}
 	return notes
 }

@@ -1,6 +1,7 @@
 package fabric
 
 import (
+	"errors"
 	"fmt"
 	"math"
 
@@ -13,8 +14,9 @@ import (
 
 // Config chooses the engine that moves bytes and what a packet costs.
 type Config struct {
-	// Engine is how bytes move: "flow" (max-min fair fluids over the real
-	// links) or "ideal" (every transfer as if alone, limited by its end ports).
+	// Engine is how bytes move: "flow" (max-min fair fluids over the real links),
+	// "ideal" (every transfer as if alone, limited by its end ports) or "packet"
+	// (packets in queues; package fabric/packet).
 	Engine string `yaml:"engine"`
 	// MTU is the payload of a full packet. RoCEv2's largest path MTU is 4,096 B
 	// (InfiniBand Architecture Specification 1.4, section 7.7.8).
@@ -51,7 +53,12 @@ var engines = []struct {
 }{
 	{"flow", true},
 	{"ideal", false},
+	{EnginePacket, true},
 }
+
+// EnginePacket is the engine that this package does not make: its package needs
+// more settings than Config.
+const EnginePacket = "packet"
 
 // EngineNames lists the valid values of Config.Engine.
 func EngineNames() []string {
@@ -100,6 +107,9 @@ func findEngine(name string) (contention, ok bool) {
 func New(c Config, engine *sim.Engine, g *topology.Graph, seed uint64) (Network, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
+	}
+	if c.Engine == EnginePacket {
+		return nil, errors.New("the packet engine is made by package fabric/packet")
 	}
 	if c.ECMPSeed != 0 {
 		seed = c.ECMPSeed

@@ -24,7 +24,7 @@ func TestValidate(t *testing.T) {
 		change    func(*Config)
 	}{
 		{"engine", "did you mean ideal?", func(c *Config) { c.Engine = "ideel" }},
-		{"engine", "known: flow, ideal", func(c *Config) { c.Engine = "packets!" }},
+		{"engine", "did you mean packet?", func(c *Config) { c.Engine = "packets!" }},
 		{"engine", "known", func(c *Config) { c.Engine = "" }},
 		{"mtu", "64B to 64KiB", func(c *Config) { c.MTU = 0 }},
 		{"mtu", "64B to 64KiB", func(c *Config) { c.MTU = 65537 }},

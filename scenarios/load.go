@@ -4,6 +4,7 @@ import (
 	"embed"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path"
@@ -65,8 +66,9 @@ func Load(ref string, assignments ...string) (*Scenario, error) {
 	return &s, nil
 }
 
-// relocate makes the path of a trace that a scenario file names relative to that
-// file. A path given on the command line stays relative to where that runs.
+// relocate finds the trace that a scenario file names: beside that file, or else
+// in the working directory, which is what a run's own scenario.yaml means. A path
+// given on the command line stays relative to where that runs.
 func (s *Scenario) relocate() {
 	t := s.Workload.Trace
 	if t == nil || t.Path == "" || filepath.IsAbs(t.Path) {
@@ -76,9 +78,17 @@ func (s *Scenario) relocate() {
 	if strings.HasPrefix(where, "--set ") || strings.HasPrefix(where, libraryPrefix) {
 		return
 	}
-	if colon := strings.LastIndexByte(where, ':'); colon >= 0 {
-		t.Path = filepath.Join(filepath.Dir(where[:colon]), t.Path)
+	colon := strings.LastIndexByte(where, ':')
+	if colon < 0 {
+		return
 	}
+	beside := filepath.Join(filepath.Dir(where[:colon]), t.Path)
+	if _, err := os.Stat(beside); err != nil {
+		if _, err := os.Stat(t.Path); err == nil {
+			return
+		}
+	}
+	t.Path = beside
 }
 
 // isPath tells a path from a name of the library.
@@ -148,7 +158,7 @@ func open(ref, dir string) (file string, data []byte, err error) {
 	if !filepath.IsAbs(ref) && dir != "" {
 		file = filepath.Join(dir, ref)
 	}
-	data, err = os.ReadFile(file)
+	data, err = readFile(file)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return "", nil, &notFound{fmt.Sprintf("there is no scenario file %s", file)}
@@ -160,6 +170,22 @@ func open(ref, dir string) (file string, data []byte, err error) {
 		return "", nil, &notFound{fmt.Sprintf("cannot read scenario %s: %v", file, err)}
 	}
 	return file, data, nil
+}
+
+// maxScenario bounds a scenario file; config.Parse refuses larger ones.
+const maxScenario = 1<<20 + 1
+
+// readFile reads a regular file, as far as a scenario can be long.
+func readFile(name string) ([]byte, error) {
+	if info, err := os.Stat(name); err == nil && !info.IsDir() && !info.Mode().IsRegular() {
+		return nil, errors.New("not a regular file")
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, maxScenario))
 }
 
 // Description returns the one-line description of a scenario of the library. It

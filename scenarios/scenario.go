@@ -4,7 +4,9 @@ package scenarios
 
 import (
 	"github.com/tgssim/tgssim/compute"
+	"github.com/tgssim/tgssim/congestion"
 	"github.com/tgssim/tgssim/fabric"
+	"github.com/tgssim/tgssim/fabric/packet"
 	"github.com/tgssim/tgssim/internal/config"
 	"github.com/tgssim/tgssim/metrics"
 	"github.com/tgssim/tgssim/serving"
@@ -28,6 +30,10 @@ type Scenario struct {
 	Cluster topology.Config `yaml:"cluster"`
 	// Network is the engine that moves bytes.
 	Network fabric.Config `yaml:"network"`
+	// Packet and Congestion are NICs, switches and congestion control, in the
+	// packet engine.
+	Packet     packet.Config     `yaml:"packet"`
+	Congestion congestion.Config `yaml:"congestion"`
 	// Prefill, Decode and KV are the serving system.
 	Serving serving.Config `yaml:",inline"`
 	// Workload is the requests.
@@ -73,14 +79,16 @@ type Run struct {
 // GPU.
 func Default() Scenario {
 	s := Scenario{
-		Seed:     1,
-		GPU:      GPU{Derate: compute.DefaultDerate},
-		Model:    Model{KV: compute.BF16},
-		Cluster:  topology.DefaultConfig(),
-		Network:  fabric.DefaultConfig(),
-		Serving:  serving.DefaultConfig(),
-		Workload: workload.DefaultConfig(),
-		Metrics:  metrics.DefaultConfig(),
+		Seed:       1,
+		GPU:        GPU{Derate: compute.DefaultDerate},
+		Model:      Model{KV: compute.BF16},
+		Cluster:    topology.DefaultConfig(),
+		Network:    fabric.DefaultConfig(),
+		Packet:     packet.DefaultConfig(),
+		Congestion: congestion.DefaultConfig(),
+		Serving:    serving.DefaultConfig(),
+		Workload:   workload.DefaultConfig(),
+		Metrics:    metrics.DefaultConfig(),
 	}
 	s.Cluster.NVLinkRate = 0
 	return s
@@ -119,6 +127,8 @@ func (s *Scenario) Validate() error {
 	ps.Require(s.Model.KV != compute.AsCheckpoint, "model.kv", "checkpoints hold no KV cache: write bf16 or fp8")
 	ps.Nest("cluster", s.Cluster.Validate())
 	ps.Nest("network", s.Network.Validate())
+	ps.Nest("packet", s.Packet.Validate())
+	ps.Nest("congestion", s.Congestion.Validate())
 	ps.Nest("", s.Serving.Validate())
 	ps.Nest("workload", s.Workload.Validate())
 	ps.Require(s.Run.Until >= 0 && s.Run.Until < sim.Never, "run.until", "%v is out of range: above 0s, or 0s to run to the end", s.Run.Until)
@@ -133,6 +143,10 @@ func (s *Scenario) Locate(err error) error {
 	}
 	return s.tree.Resolve(err)
 }
+
+// Written tells whether a key, or anything under it, was written in a file or
+// set, rather than left to its default.
+func (s *Scenario) Written(key string) bool { return s.tree != nil && s.tree.Where(key) != "" }
 
 // Resolved is the scenario with every default written out, as YAML that loads
 // back to the same scenario.

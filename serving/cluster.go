@@ -92,6 +92,12 @@ func New(opt Options) (*Cluster, error) {
 	ps.Nest("prefill", err)
 	c.decode, err = c.newPool("decode", cfg.Decode, opt.Decode, cfg.Prefill.GPUs())
 	ps.Nest("decode", err)
+	for _, p := range []*pool{c.prefill, c.decode} {
+		if p != nil && len(p.ranks) > 0 && p.ranks[0].blocks.capacity == 0 {
+			ps.Addf("kv.block_tokens", "a block of %d tokens exceeds the KV memory of a %s GPU: %d tokens",
+				cfg.KV.BlockTokens, p.name, p.cost.Memory().KVTokens())
+		}
+	}
 	if err := ps.Err(); err != nil {
 		return nil, err
 	}

@@ -23,7 +23,7 @@ func newCheck() *cobra.Command {
   tgssim check my.yaml --resolved`,
 		Args: exactly(1, "the name of a scenario or the path of its file"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			s, err := flags.load(args[0])
+			s, err := flags.load(cmd, args[0])
 			if err != nil {
 				return err
 			}
@@ -85,10 +85,10 @@ func (p *printer) pool(name string, c *serving.PoolConfig, r *compute.Rank) {
 func gigabytes(n units.Bytes) string { return fmt.Sprintf("%.1f GB", float64(n)/1e9) }
 
 func (p *printer) workload(source workload.Source) {
-	n, more := 0, true
-	for n < drawn && more {
-		if _, more = source.Next(); more {
-			n++
+	n := 0
+	for ; n < drawn; n++ {
+		if _, more := source.Next(); !more {
+			break
 		}
 	}
 	st := source.Stats()

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -30,8 +31,15 @@ const (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	// A run stops by itself; whatever else is under way gets no more time than
+	// this, and a second signal ends it at once.
+	context.AfterFunc(ctx, func() {
+		stop()
+		time.Sleep(2 * time.Second)
+		fmt.Fprintln(os.Stderr, "error: interrupted")
+		os.Exit(exitFailure)
+	})
 	code := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
-	stop()
 	os.Exit(code)
 }
 

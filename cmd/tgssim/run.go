@@ -56,7 +56,10 @@ func runScenario(cmd *cobra.Command, f *runFlags, ref string) error {
 	if f.noFiles && f.out != "" {
 		return invalid(errors.New("-o and --no-files exclude each other"))
 	}
-	s, err := f.scenario.load(ref)
+	if cmd.Flags().Changed("out") && f.out == "" {
+		return invalid(errors.New("-o needs the name of a folder"))
+	}
+	s, err := f.scenario.load(cmd, ref)
 	if err != nil {
 		return err
 	}
@@ -67,21 +70,38 @@ func runScenario(cmd *cobra.Command, f *runFlags, ref string) error {
 	if err != nil {
 		return err
 	}
-	dir := f.out
-	if dir == "" {
-		hash := sha256.Sum256(text)
-		dir = filepath.Join("out", s.Name+"-"+hex.EncodeToString(hash[:4]))
-	}
-	if !f.noFiles {
-		// Better to hear it now than after the run.
-		if err := report.CheckTarget(dir); err != nil {
-			return invalid(err)
-		}
+	dir, err := f.folder(s.Name, text)
+	if err != nil {
+		return invalid(err)
 	}
 	b, err := experiment.Build(s)
 	if err != nil {
 		return invalid(err)
 	}
+	run, err := simulate(cmd, b)
+	if err != nil {
+		return err
+	}
+	run.Name, run.Scenario, run.Seed = s.Name, text, s.Seed
+	return f.deliver(cmd.OutOrStdout(), run, dir)
+}
+
+// folder is where the run goes, "" for nowhere. Better to hear before a run than
+// after it that it cannot go there.
+func (f *runFlags) folder(name string, text []byte) (string, error) {
+	if f.noFiles {
+		return "", nil
+	}
+	dir := f.out
+	if dir == "" {
+		hash := sha256.Sum256(text)
+		dir = filepath.Join("out", name+"-"+hex.EncodeToString(hash[:4]))
+	}
+	return dir, report.CheckTarget(dir)
+}
+
+// simulate runs the simulation, with progress on a terminal.
+func simulate(cmd *cobra.Command, b *experiment.Simulation) (*report.Run, error) {
 	started := time.Now()
 	progress := newProgress(cmd.ErrOrStderr(), started)
 	result, err := b.Run(cmd.Context(), progress.report)
@@ -90,11 +110,10 @@ func runScenario(cmd *cobra.Command, f *runFlags, ref string) error {
 		if errors.Is(err, context.Canceled) {
 			err = errors.New("interrupted")
 		}
-		return fmt.Errorf("run stopped, nothing written: %w", err)
+		return nil, fmt.Errorf("run stopped, nothing written: %w", err)
 	}
 	run := &report.Run{
-		Name: s.Name, Scenario: text, Version: version, Seed: s.Seed,
-		Fingerprint: result.Fingerprint, Events: result.Events, Result: result.Result,
+		Version: version, Fingerprint: result.Fingerprint, Events: result.Events, Result: result.Result,
 		Timing: &report.Timing{Started: started, Wall: time.Since(started)},
 	}
 	for _, in := range result.Inputs {
@@ -102,18 +121,24 @@ func runScenario(cmd *cobra.Command, f *runFlags, ref string) error {
 			Name: in.Path, Bytes: in.Bytes, SHA256: hex.EncodeToString(in.SHA256[:]),
 		})
 	}
-	if err := f.print(cmd.OutOrStdout(), run); err != nil {
+	return run, nil
+}
+
+// deliver writes the run folder and prints the tables. Neither is held back when
+// the other fails.
+func (f *runFlags) deliver(w io.Writer, run *report.Run, dir string) error {
+	var written error
+	if dir != "" {
+		written = report.WriteRun(dir, *run)
+	}
+	printed := f.print(w, run)
+	if dir != "" && written == nil && printed == nil && !f.json {
+		_, printed = fmt.Fprintf(w, "\nThe run is in %s\n", dir)
+	}
+	if err := errors.Join(written, printed); err != nil {
 		return err
 	}
-	if !f.noFiles {
-		if err := report.WriteRun(dir, *run); err != nil {
-			return err
-		}
-		if !f.json {
-			fmt.Fprintf(cmd.OutOrStdout(), "\nThe run is in %s\n", dir)
-		}
-	}
-	if f.requireSLO && !met(result.Summary.SLOMet) {
+	if f.requireSLO && !met(run.Result.Summary.SLOMet) {
 		return &codedError{errors.New("the run misses its SLO"), exitMissed}
 	}
 	return nil

@@ -20,9 +20,9 @@ func (f *scenarioFlags) register(cmd *cobra.Command) {
 }
 
 // load reads the scenario and lays the flags over it.
-func (f *scenarioFlags) load(ref string) (*scenarios.Scenario, error) {
+func (f *scenarioFlags) load(cmd *cobra.Command, ref string) (*scenarios.Scenario, error) {
 	assignments := f.set
-	if f.seed != "" {
+	if cmd.Flags().Changed("seed") {
 		if _, err := strconv.ParseUint(f.seed, 10, 64); err != nil {
 			return nil, invalid(&badSeed{f.seed})
 		}
