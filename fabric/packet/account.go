@@ -95,6 +95,9 @@ func (n *Network) Loads(dst []fabric.LinkLoad) []fabric.LinkLoad {
 // PortStats is what the sending end of a link has seen.
 type PortStats struct {
 	Link topology.LinkID
+	// Wire is the bytes on the wire, Payload those of them that are payload.
+	Wire    units.Bytes
+	Payload [fabric.NumClasses]units.Bytes
 	// Packets counts data packets by class and Marked those marked here; Control
 	// counts queued acknowledgements and PFC frames.
 	Packets, Marked [fabric.NumClasses]int64
@@ -123,6 +126,10 @@ func (n *Network) PortStats(l topology.LinkID) PortStats {
 		Link: l, Packets: sent.packets, Marked: sp.stats.marked, Control: sent.control, Dropped: sp.stats.dropped,
 		Pauses: ps.pauses, PausedFor: ps.pausedFor, MaxDepth: units.Bytes(sp.stats.most),
 		P50Depth: sp.stats.quantile(50), P99Depth: sp.stats.quantile(99),
+	}
+	s.Wire = units.Bytes(sent.wire)
+	for c, b := range sent.payload {
+		s.Payload[c] = units.Bytes(b)
 	}
 	if sp.stats.since > 0 {
 		s.MeanDepth = sp.stats.integral / float64(sp.stats.since)

@@ -2,6 +2,7 @@ package packet
 
 import (
 	"github.com/tgssim/tgssim/fabric"
+	"github.com/tgssim/tgssim/internal/invariants"
 	"github.com/tgssim/tgssim/internal/units"
 	"github.com/tgssim/tgssim/sim"
 )
@@ -85,6 +86,9 @@ func (pt *port) isFree(now sim.Time, prio uint8) bool {
 
 // transmit puts a packet on a wire that is free.
 func (n *Network) transmit(pt *port, id uint32, p *packet, now sim.Time) {
+	if invariants.Enabled && pt.busy > now {
+		panic("packet: two packets on a wire")
+	}
 	p.at++
 	if p.wire == pt.fullWire && !pt.down {
 		pt.fulls[p.class]++

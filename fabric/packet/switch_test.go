@@ -20,14 +20,16 @@ func TestPauseTiming(t *testing.T) {
 	s.Congestion.Buffer.StaticThreshold = 100 * units.KB
 	s.Congestion.Buffer.Headroom = congestion.HeadroomConfig{Bytes: 300_000}
 	s.Packet.PauseResponse = 100 * sim.Nanosecond
-	b := newBench(t, s, build(t, star(4, 400*units.Gbps)))
+	b := newBench(t, s, build(t, star(5, 400*units.Gbps)))
 	n := b.net
 	for i := range 2 {
 		b.net.Send(fabric.Message{Src: topology.GPU(1 + i), Dst: 0, Bytes: 2 << 20}, b)
 	}
-	// What goes the other way, from host 3 to host 1, keeps that wire busy at
-	// instants of its own.
-	b.at(17*sim.Nanosecond, func() { b.net.Send(fabric.Message{Src: 3, Dst: 1, Bytes: 2 << 20}, b) })
+	// What goes the other way, from two hosts to host 1, keeps that wire busy at
+	// instants of its own, with packets waiting for it.
+	for i := range 2 {
+		b.at(17*sim.Nanosecond, func() { b.net.Send(fabric.Message{Src: topology.GPU(3 + i), Dst: 1, Bytes: 1 << 20}, b) })
+	}
 	up := n.nics[1].port
 	group := func() bool { return n.buffers[0].Paused(int(n.portIndex[up^1]), n.qos[prioShared]) }
 	var due []sim.Time // when decisions take effect, in order
@@ -38,6 +40,10 @@ func TestPauseTiming(t *testing.T) {
 			break
 		}
 		now := b.engine.Now()
+		if after := n.ports[up^1].busy; after != busy {
+			took := after - max(busy, now) // nothing begins before the wire is free
+			require.True(t, took == 1680 || took == 83_200, "%v", took)
+		}
 		if group() != decided {
 			due = append(due, max(busy, now)+1680+sim.Microsecond+100*sim.Nanosecond)
 			if busy > now {
@@ -150,4 +156,25 @@ func TestCNPs(t *testing.T) {
 	late, span2 := run(congestion.ScopeQP, 55*sim.Microsecond)
 	require.InDelta(t, perQP, late, 5)
 	require.Greater(t, span2, span-60*sim.Microsecond)
+}
+
+// A queue pair that has nothing more to send is still held to its rate by what
+// it sent last: at 1 Gb/s, a packet of 4,144 B takes 33.152 us, and a message that
+// is posted meanwhile begins then.
+func TestPacingOverIdleness(t *testing.T) {
+	s := preset(t, "hpcc-ns3-dcqcn")
+	s.Congestion.DCQCN.InitialRate = units.Gbps
+	s.Congestion.DCQCN.IncreaseTimer = sim.Second
+	b := newBench(t, s, build(t, star(2, 400*units.Gbps)))
+	send := func() { b.net.Send(fabric.Message{Src: 0, Dst: 1, Bytes: 4096}, b) }
+	send()
+	b.at(20*sim.Microsecond, send)
+	b.at(20*sim.Microsecond, send)
+	b.at(200*sim.Microsecond, send)
+	const alone, gap = 2*82_880*sim.Picosecond + 2*sim.Microsecond, 33_152 * sim.Nanosecond
+	for i, want := range []sim.Time{0, gap, 2 * gap, 200 * sim.Microsecond} {
+		b.engine.Run()
+		require.Equal(t, want+alone, b.deliveries[i].Arrived)
+	}
+	b.idle()
 }

@@ -273,37 +273,61 @@ func TestAgainstFlowEngine(t *testing.T) {
 	}
 }
 
-// The peers' figures for LS128 with ns-3's DCQCN and PFC (the reference's 1.3):
-// mean and 99th percentile in microseconds, from the start to the acknowledgement
-// of the last packet, which for us is 4 us and 4 x 1.2 ns after its arrival.
+// The peers' figures for LS128 (the reference's 1.3), mean and 99th percentile in
+// microseconds from the start to the acknowledgement of the last packet, which
+// for us is 4 us and 4 x 1.2 ns after its arrival: HPCC-ns3 with DCQCN and PFC,
+// and Broadcom's htsim with RoCE and PFC and no congestion control. Ours are the
+// means over three seeds of the hashes. They agree within 10 % but for:
+//
+//   - the mean of perm128 under DCQCN, 18 % above HPCC-ns3's with this permutation
+//     (the reference has 344.7, 350.8 and 392.4 for its three; ours are 375..433
+//     for two of them under ten seeds each). Colliding flows start at line rate
+//     with alpha 1 and are halved every 4 us for as long as marks come; each cut
+//     more or less is 300 us of recovery. The instants of cuts differ: HPCC-ns3's
+//     clock is whole nanoseconds (82 instead of 82.88 per packet) and its ACKs
+//     queue. The steady state, which does not depend on them, agrees to 4 %
+//     (TestDCQCNFixedPoint).
+//   - perm128 and a2a64 without congestion control against htsim: its figures
+//     vary by as much from seed to seed, and its window is fixed.
 func TestPeers(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long")
 	}
+	type figures struct{ mean, p99 float64 }
 	for _, c := range []struct {
-		list      string
-		mean, p99 float64
+		list          string
+		ns3, htsim    figures
+		tol, tolHtsim figures
 	}{
-		{"flows_incast32.csv", 589.4, 680.0},
-		{"flows_perm128_s1.csv", 344.7, 826.9},
-		{"flows_a2a16.csv", 324.5, 327.0},
-		{"flows_a2a32.csv", 675.5, 762.6},
-		{"flows_a2a64.csv", 1373.1, 1631.0},
+		{"flows_incast32.csv", figures{589.4, 680.0}, figures{566, 690}, figures{0.1, 0.02}, figures{0.1, 0.01}},
+		{"flows_perm128_s1.csv", figures{344.7, 826.9}, figures{200, 425}, figures{0.25, 0.1}, figures{0.1, 0.25}},
+		{"flows_a2a16.csv", figures{324.5, 327.0}, figures{330.2, 332.7}, figures{0.01, 0.01}, figures{0.03, 0.03}},
+		{"flows_a2a32.csv", figures{675.5, 762.6}, figures{704, 856}, figures{0.03, 0.03}, figures{0.1, 0.2}},
+		{"flows_a2a64.csv", figures{1373.1, 1631.0}, figures{1493.7, 1982.9}, figures{0.03, 0.06}, figures{0.12, 0.25}},
 	} {
 		list := flowList(t, c.list)
-		var mean, p99, pauses float64
-		const seeds = 3
-		for seed := range uint64(seeds) {
-			b := newSeededBench(t, preset(t, "hpcc-ns3-dcqcn"), build(t, ls128()), seed+1)
-			for _, m := range list {
-				b.net.Send(m, b)
+		run := func(what string, s Settings, want, tol figures) {
+			var got figures
+			var pauses float64
+			const seeds = 3
+			for seed := range uint64(seeds) {
+				b := newSeededBench(t, s, build(t, ls128()), seed+1)
+				for _, m := range list {
+					b.net.Send(m, b)
+				}
+				f := summarise(b.run())
+				got.mean, got.p99 = got.mean+(f.mean+4)/seeds, got.p99+(f.p99+4)/seeds
+				pauses += float64(b.net.Counters().Pauses) / seeds
 			}
-			f := summarise(b.run())
-			mean, p99 = mean+(f.mean+4)/seeds, p99+(f.p99+4)/seeds
-			pauses += float64(b.net.Counters().Pauses) / seeds
+			t.Logf("%-20s %-6s mean %7.1f (peer %7.1f, %+5.1f %%), p99 %7.1f (peer %7.1f, %+5.1f %%), %.0f pauses",
+				c.list, what, got.mean, want.mean, 100*(got.mean/want.mean-1), got.p99, want.p99, 100*(got.p99/want.p99-1), pauses)
+			require.InEpsilon(t, want.mean, got.mean, tol.mean)
+			require.InEpsilon(t, want.p99, got.p99, tol.p99)
 		}
-		t.Logf("%-22s mean %.1f (ns-3 %.1f, %+.1f %%), p99 %.1f (ns-3 %.1f, %+.1f %%), %.0f pauses",
-			c.list, mean, c.mean, 100*(mean/c.mean-1), p99, c.p99, 100*(p99/c.p99-1), pauses)
+		run("ns-3", preset(t, "hpcc-ns3-dcqcn"), c.ns3, c.tol)
+		s := lossless(t)
+		s.Packet.Transport.WindowBDP = 1.25
+		run("htsim", s, c.htsim, c.tolHtsim)
 	}
 }
 
@@ -369,6 +393,23 @@ func TestClassesShareAPort(t *testing.T) {
 			require.InDelta(t, c.want, share, 0.02, fmt.Sprint(c, from))
 			b.run()
 		}
+	}
+}
+
+// A class that was idle has saved up nothing: when it joins, it gets its share
+// from then on.
+func TestIdleClassSavesNothing(t *testing.T) {
+	for first := range fabric.NumClasses {
+		s := lossless(t)
+		s.Packet.Queues.Mode = "weighted"
+		s.Congestion.Buffer.Lossless = []int{3, 4}
+		b := newBench(t, s, build(t, star(3, 400*units.Gbps)))
+		b.net.Send(fabric.Message{Src: 1, Bytes: 100 * units.MB, Class: first}, b)
+		b.at(sim.Millisecond, func() { b.net.Send(fabric.Message{Src: 2, Bytes: 100 * units.MB, Class: 1 - first}, b) })
+		b.engine.RunUntil(sim.Millisecond + 200*sim.Microsecond)
+		down := b.net.graph.NextHops(b.net.graph.LeafOf(b.net.graph.NICOf(0)), b.net.graph.NICOf(0))[0]
+		require.InDelta(t, 1200, b.net.PortStats(down).Packets[1-first], 30, "half of 198 us of packets of 83.2 ns")
+		b.run()
 	}
 }
 
