@@ -241,3 +241,52 @@ func TestCollectiveRounding(t *testing.T) {
 		b.run()
 	})
 }
+
+// Every link has carried what the messages over it are, whatever the train: the
+// payload, and headers for every MTU begun. NVLink's are the flow engine's.
+func TestLoads(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		s := unpaced()
+		s.Packet.Train = rapid.IntRange(1, 5).Draw(rt, "train")
+		g := build(rt, drawTopology(rt))
+		b := newBench(rt, s, g)
+		payload := make([][2]units.Bytes, len(g.Links))
+		wire := make([]units.Bytes, len(g.Links))
+		gpu := rapid.IntRange(0, g.GPUs()-1)
+		for range rapid.IntRange(0, 10).Draw(rt, "messages") {
+			m := fabric.Message{
+				Src: topology.GPU(gpu.Draw(rt, "src")), Dst: topology.GPU(gpu.Draw(rt, "dst")),
+				Bytes: units.Bytes(rapid.IntRange(1, 100_000).Draw(rt, "bytes")),
+				Class: fabric.Class(rapid.IntRange(0, 1).Draw(rt, "class")),
+			}
+			b.net.Send(m, b)
+			var path []topology.LinkID
+			if g.ServerOf(m.Src) != g.ServerOf(m.Dst) {
+				path = b.net.pathOf(m.Src, m.Dst, uint32(m.Class))
+			} else if m.Src != m.Dst {
+				up, down := g.NVLinks(m.Src, m.Dst)
+				path = []topology.LinkID{up, down}
+			}
+			for _, l := range path {
+				payload[l][m.Class] += m.Bytes
+				wire[l] += m.Bytes
+				if !b.net.isNVLink(l) {
+					wire[l] += (m.Bytes + s.Fabric.MTU - 1) / s.Fabric.MTU * s.Fabric.Header
+				}
+			}
+		}
+		b.run()
+		paused := units.Bytes(84 * b.net.Counters().Pauses)
+		for l, load := range b.net.Loads(nil) {
+			require.EqualValues(rt, l, load.Link)
+			require.Equal(rt, payload[l], load.Payload)
+			require.GreaterOrEqual(rt, load.Wire, wire[l])
+			require.LessOrEqual(rt, load.Wire, wire[l]+2*paused)
+			if !b.net.isNVLink(topology.LinkID(l)) {
+				st := b.net.PortStats(topology.LinkID(l))
+				require.Equal(rt, load.Wire, st.Wire)
+				require.Equal(rt, load.Payload, st.Payload)
+			}
+		}
+	})
+}

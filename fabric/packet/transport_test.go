@@ -88,6 +88,24 @@ func TestOneLoss(t *testing.T) {
 	}
 }
 
+// Every gap is reported anew: two losses in one message cost two NACKs and no
+// timeout.
+func TestTwoLosses(t *testing.T) {
+	for _, how := range []string{RecoveryGoBackN, RecoverySelective} {
+		s := preset(t, "line-rate")
+		s.Packet.Transport.Recovery = how
+		for _, at := range []sim.Time{5 * sim.Microsecond, 30 * sim.Microsecond} {
+			s.Packet.Faults = append(s.Packet.Faults,
+				Fault{Link: "nic0>leaf0", At: at, Rate: 0}, Fault{Link: "nic0>leaf0", At: at + 1, Rate: 1})
+		}
+		b := newBench(t, s, build(t, star(2, 400*units.Gbps)))
+		b.net.Send(fabric.Message{Src: 0, Dst: 1, Bytes: 1000 * 4096}, b)
+		b.run()
+		require.EqualValues(t, 2, b.net.Counters().NACKs)
+		require.Zero(t, b.net.Counters().Timeouts)
+	}
+}
+
 // Whatever the losses, recovery, queue pairs, limits and sizes, every byte
 // arrives and the books balance.
 func TestConservation(t *testing.T) {
