@@ -11,6 +11,7 @@ import (
 
 	"github.com/tgssim/tgssim/collective"
 	"github.com/tgssim/tgssim/compute"
+	"github.com/tgssim/tgssim/congestion"
 	"github.com/tgssim/tgssim/fabric"
 	"github.com/tgssim/tgssim/fabric/packet"
 	"github.com/tgssim/tgssim/internal/config"
@@ -69,7 +70,7 @@ func build(s *scenarios.Scenario, options []sim.Option) (*Simulation, error) {
 		return nil, ps
 	}
 	streams := sim.Streams{Seed: s.Seed}
-	b.Network, err = newNetwork(s, b.Engine, b.Graph)
+	b.Network, err = newNetwork(s.Network, s.Packet, s.Congestion, s.Seed, b.Engine, b.Graph)
 	ps.Nest("", err)
 	// Hashed before it is read: what is not a file is refused here.
 	b.inputs, err = readInputs(s)
@@ -107,12 +108,13 @@ func build(s *scenarios.Scenario, options []sim.Option) (*Simulation, error) {
 	return b, nil
 }
 
-// newNetwork makes the engine that the scenario names.
-func newNetwork(s *scenarios.Scenario, e *sim.Engine, g *topology.Graph) (fabric.Network, error) {
-	if s.Network.Engine == fabric.EnginePacket {
-		return packet.New(packet.Settings{Packet: s.Packet, Fabric: s.Network, Congestion: s.Congestion}, e, g, s.Seed)
+// newNetwork makes the engine that f names.
+func newNetwork(f fabric.Config, p packet.Config, c congestion.Config, seed uint64,
+	e *sim.Engine, g *topology.Graph) (fabric.Network, error) {
+	if f.Engine == fabric.EnginePacket {
+		return packet.New(packet.Settings{Packet: p, Fabric: f, Congestion: c}, e, g, seed)
 	}
-	n, err := fabric.New(s.Network, e, g, s.Seed)
+	n, err := fabric.New(f, e, g, seed)
 	var ps config.Problems
 	ps.Nest("network", err)
 	return n, ps.Err()

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"fmt"
 
+	"github.com/tgssim/tgssim/fabric"
 	"github.com/tgssim/tgssim/fabric/packet"
 	"github.com/tgssim/tgssim/internal/invariants"
 	"github.com/tgssim/tgssim/metrics"
@@ -108,18 +109,17 @@ func (b *Simulation) notes(usage []serving.PoolUsage) (notes []string) {
 				usage[i].Pool, p.OverlapMinTokens))
 		}
 	}
-	return append(notes, b.fabricNotes()...)
+	return append(notes, engineNotes(b.Network, b.Scenario.Network.Engine, b.Scenario.Written)...)
 }
 
-// fabricNotes are what the packet engine has to say: what went wrong, which
+// engineNotes are what the packet engine has to say: what went wrong, which
 // settings never acted and why. In the other engines all of them are inert.
-func (b *Simulation) fabricNotes() (notes []string) {
-	n, ok := b.Network.(*packet.Network)
+func engineNotes(network fabric.Network, engine string, written func(key string) bool) (notes []string) {
+	n, ok := network.(*packet.Network)
 	if !ok {
 		for _, key := range []string{"packet", "congestion"} {
-			if b.Scenario.Written(key) {
-				notes = append(notes, fmt.Sprintf("The settings under %s act in the packet engine; this run used %s.",
-					key, b.Scenario.Network.Engine))
+			if written(key) {
+				notes = append(notes, fmt.Sprintf("The settings under %s act in the packet engine; this run used %s.", key, engine))
 			}
 		}
 		return notes

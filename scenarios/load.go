@@ -15,25 +15,39 @@ import (
 	"github.com/tgssim/tgssim/internal/config"
 )
 
-//go:embed library/*.yaml
-var library embed.FS
+//go:embed library/*.yaml fabrics/*.yaml
+var files embed.FS
 
-// libraryPrefix marks the library's scenarios in messages.
+// A shelf is one kind of ready-made scenario.
+type shelf struct{ folder, what string }
+
+// The shelves: whole clusters, and fabrics alone.
+var (
+	library = shelf{"library", "scenario"}
+	fabrics = shelf{"fabrics", "fabric"}
+)
+
+// libraryPrefix marks ready-made scenarios in messages.
 const libraryPrefix = "library:"
 
 // maxExtends bounds a chain of scenarios that extend each other.
 const maxExtends = 16
 
-// Names lists the library, sorted.
-func Names() []string {
-	files, err := fs.Glob(library, "library/*.yaml")
+// Names lists the library, sorted; FabricNames the fabrics.
+func Names() []string { return library.names() }
+
+// FabricNames lists the ready-made fabrics, sorted; see LoadFabric.
+func FabricNames() []string { return fabrics.names() }
+
+func (s shelf) names() []string {
+	names, err := fs.Glob(files, s.folder+"/*.yaml")
 	if err != nil {
 		return nil
 	}
-	for i, f := range files {
-		files[i] = strings.TrimSuffix(path.Base(f), ".yaml")
+	for i, f := range names {
+		names[i] = strings.TrimSuffix(path.Base(f), ".yaml")
 	}
-	return files
+	return names
 }
 
 // Load reads a scenario: one of the library by name, or a file by path (a name
@@ -41,7 +55,25 @@ func Names() []string {
 // over it. Whatever is wrong comes back as config.Problems, each with the file
 // and line, the key, and what would be right.
 func Load(ref string, assignments ...string) (*Scenario, error) {
-	tree, err := read(ref, "", "", nil)
+	s := Default()
+	var err error
+	if s.tree, err = library.load(ref, assignments, &s); err != nil {
+		return nil, err
+	}
+	s.Name = nameOf(ref)
+	if t := s.Workload.Trace; t != nil {
+		t.Path = relocate(s.tree, "workload.trace.path", t.Path)
+	}
+	s.derive()
+	if err := s.Validate(); err != nil {
+		return nil, s.Locate(err)
+	}
+	return &s, nil
+}
+
+// load reads a scenario and decodes it into dst, which holds the defaults.
+func (s shelf) load(ref string, assignments []string, dst any) (*config.Tree, error) {
+	tree, err := s.read(ref, "", "", nil)
 	if err != nil {
 		return nil, err
 	}
@@ -52,43 +84,30 @@ func Load(ref string, assignments ...string) (*Scenario, error) {
 	if err := ps.Err(); err != nil {
 		return nil, err
 	}
-	s := Default()
-	if err := tree.Decode(&s); err != nil {
-		return nil, err
-	}
-	s.Name = strings.TrimSuffix(strings.TrimSuffix(filepath.Base(ref), ".yml"), ".yaml")
-	s.tree = tree
-	s.relocate()
-	s.derive()
-	if err := s.Validate(); err != nil {
-		return nil, s.Locate(err)
-	}
-	return &s, nil
+	return tree, tree.Decode(dst)
 }
 
-// relocate finds the trace that a scenario file names: beside that file, or else
-// in the working directory, which is what a run's own scenario.yaml means. A path
-// given on the command line stays relative to where that runs.
-func (s *Scenario) relocate() {
-	t := s.Workload.Trace
-	if t == nil || t.Path == "" || filepath.IsAbs(t.Path) {
-		return
-	}
-	where := s.tree.Where("workload.trace.path")
-	if strings.HasPrefix(where, "--set ") || strings.HasPrefix(where, libraryPrefix) {
-		return
-	}
+func nameOf(ref string) string {
+	return strings.TrimSuffix(strings.TrimSuffix(filepath.Base(ref), ".yml"), ".yaml")
+}
+
+// relocate finds the file that a scenario file names under key: beside that file,
+// or else in the working directory, which is what a run's own scenario.yaml
+// means. A path given on the command line stays relative to where that runs.
+func relocate(tree *config.Tree, key, file string) string {
+	where := tree.Where(key)
 	colon := strings.LastIndexByte(where, ':')
-	if colon < 0 {
-		return
+	if file == "" || filepath.IsAbs(file) || colon < 0 ||
+		strings.HasPrefix(where, "--set ") || strings.HasPrefix(where, libraryPrefix) {
+		return file
 	}
-	beside := filepath.Join(filepath.Dir(where[:colon]), t.Path)
+	beside := filepath.Join(filepath.Dir(where[:colon]), file)
 	if _, err := os.Stat(beside); err != nil {
-		if _, err := os.Stat(t.Path); err == nil {
-			return
+		if _, err := os.Stat(file); err == nil {
+			return file
 		}
 	}
-	t.Path = beside
+	return beside
 }
 
 // isPath tells a path from a name of the library.
@@ -98,8 +117,8 @@ func isPath(ref string) bool {
 
 // read parses a scenario and what it extends. dir is where a relative path
 // starts; from is where it was extended, and chain the scenarios that led here.
-func read(ref, dir, from string, chain []string) (*config.Tree, error) {
-	file, data, err := open(ref, dir)
+func (s shelf) read(ref, dir, from string, chain []string) (*config.Tree, error) {
+	file, data, err := s.open(ref, dir)
 	if err != nil {
 		return nil, err
 	}
@@ -124,7 +143,7 @@ func read(ref, dir, from string, chain []string) (*config.Tree, error) {
 	if where == "" {
 		return tree, nil
 	}
-	parent, err := read(base, filepath.Dir(file), where, chain)
+	parent, err := s.read(base, filepath.Dir(file), where, chain)
 	if err != nil {
 		var missing *notFound
 		if errors.As(err, &missing) {
@@ -142,17 +161,17 @@ type notFound struct{ message string }
 func (e *notFound) Error() string { return e.message }
 
 // open finds a scenario and returns its name for messages and its text.
-func open(ref, dir string) (file string, data []byte, err error) {
+func (s shelf) open(ref, dir string) (file string, data []byte, err error) {
 	if !isPath(ref) {
-		data, err := library.ReadFile("library/" + ref + ".yaml")
+		data, err := files.ReadFile(s.folder + "/" + ref + ".yaml")
 		if err == nil {
 			return libraryPrefix + ref + ".yaml", data, nil
 		}
-		hint := config.Suggest(ref, Names())
+		hint := config.Suggest(ref, s.names())
 		if _, err := os.Stat(filepath.Join(dir, ref)); err == nil {
 			hint = fmt.Sprintf("; for the file write ./%s", ref)
 		}
-		return "", nil, &notFound{fmt.Sprintf("there is no scenario %q in the library%s", ref, hint)}
+		return "", nil, &notFound{fmt.Sprintf("there is no %s %q in the library%s", s.what, ref, hint)}
 	}
 	file = ref
 	if !filepath.IsAbs(ref) && dir != "" {
@@ -161,13 +180,13 @@ func open(ref, dir string) (file string, data []byte, err error) {
 	data, err = readFile(file)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return "", nil, &notFound{fmt.Sprintf("there is no scenario file %s", file)}
+		return "", nil, &notFound{fmt.Sprintf("there is no %s file %s", s.what, file)}
 	case err != nil:
 		var cause *fs.PathError
 		if errors.As(err, &cause) {
 			err = cause.Err
 		}
-		return "", nil, &notFound{fmt.Sprintf("cannot read scenario %s: %v", file, err)}
+		return "", nil, &notFound{fmt.Sprintf("cannot read %s %s: %v", s.what, file, err)}
 	}
 	return file, data, nil
 }
@@ -190,8 +209,13 @@ func readFile(name string) ([]byte, error) {
 
 // Description returns the one-line description of a scenario of the library. It
 // does not require the scenario to be complete.
-func Description(name string) (string, error) {
-	tree, err := read(name, "", "", nil)
+func Description(name string) (string, error) { return library.description(name) }
+
+// FabricDescription is Description of a ready-made fabric.
+func FabricDescription(name string) (string, error) { return fabrics.description(name) }
+
+func (s shelf) description(name string) (string, error) {
+	tree, err := s.read(name, "", "", nil)
 	if err != nil {
 		return "", err
 	}

@@ -86,7 +86,7 @@ func TestExtends(t *testing.T) {
 // of problems that name the file.
 func FuzzLoad(f *testing.F) {
 	for _, name := range Names() {
-		text, err := library.ReadFile("library/" + name + ".yaml")
+		text, err := files.ReadFile("library/" + name + ".yaml")
 		require.NoError(f, err)
 		f.Add(text)
 	}

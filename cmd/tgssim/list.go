@@ -16,7 +16,7 @@ import (
 func newList() *cobra.Command {
 	list := &cobra.Command{
 		Use:   "list",
-		Short: "List the scenarios, GPUs or models that are known",
+		Short: "List the scenarios, fabrics, GPUs or models that are known",
 		Args:  knownCommand,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
@@ -25,6 +25,7 @@ func newList() *cobra.Command {
 		rows        func() (listing, error)
 	}{
 		{"scenarios", "List the library's scenarios", listScenarios},
+		{"fabrics", "List the library's fabrics for pure traffic", listFabrics},
 		{"gpus", "List the GPU profiles: what is fitted, from what, with which error", listGPUs},
 		{"models", "List the model catalogue: parameters and KV bytes per token", listModels},
 	} {
@@ -82,6 +83,21 @@ func listScenarios() (listing, error) {
 	var data []scenarioRow
 	for _, name := range scenarios.Names() {
 		d, err := scenarios.Description(name)
+		if err != nil {
+			return l, err
+		}
+		data = append(data, scenarioRow{name, d})
+		l.rows = append(l.rows, []string{name, d})
+	}
+	l.data = data
+	return l, nil
+}
+
+func listFabrics() (listing, error) {
+	l := listing{header: []string{"fabric", "what it shows"}, notes: []string{"Run one with `tgssim net NAME`."}}
+	var data []scenarioRow
+	for _, name := range scenarios.FabricNames() {
+		d, err := scenarios.FabricDescription(name)
 		if err != nil {
 			return l, err
 		}

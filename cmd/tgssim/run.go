@@ -107,10 +107,7 @@ func simulate(cmd *cobra.Command, b *experiment.Simulation) (*report.Run, error)
 	result, err := b.Run(cmd.Context(), progress.report)
 	progress.clear()
 	if err != nil {
-		if errors.Is(err, context.Canceled) {
-			err = errors.New("interrupted")
-		}
-		return nil, fmt.Errorf("run stopped, nothing written: %w", err)
+		return nil, fmt.Errorf("run stopped, nothing written: %w", interrupted(err))
 	}
 	run := &report.Run{
 		Version: version, Fingerprint: result.Fingerprint, Events: result.Events, Result: result.Result,
@@ -144,6 +141,14 @@ func (f *runFlags) deliver(w io.Writer, run *report.Run, dir string) error {
 	return nil
 }
 
+// interrupted says what a cancelled context means here.
+func interrupted(err error) error {
+	if errors.Is(err, context.Canceled) {
+		return errors.New("interrupted")
+	}
+	return err
+}
+
 func met(b *bool) bool { return b != nil && *b }
 
 func (f *runFlags) print(w io.Writer, run *report.Run) error {
@@ -162,12 +167,13 @@ func (f *runFlags) print(w io.Writer, run *report.Run) error {
 // progress shows on a terminal how far a run has come, and nothing elsewhere.
 type progress struct {
 	w       io.Writer // nil when it is not a terminal
+	what    string    // that arrives and finishes
 	started time.Time
 	last    time.Time
 }
 
 func newProgress(w io.Writer, started time.Time) *progress {
-	p := &progress{started: started, last: started}
+	p := &progress{what: "requests", started: started, last: started}
 	if f, ok := w.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
 		p.w = w
 	}
@@ -186,8 +192,8 @@ func (p *progress) report(now experiment.Progress) {
 	if now.Total > 0 {
 		total = fmt.Sprintf(" of %d", now.Total)
 	}
-	fmt.Fprintf(p.w, "\r\x1b[K%.1f s simulated in %.1f s, %d requests arrived, %d finished%s, %.1f M events",
-		now.Now.Seconds(), time.Since(p.started).Seconds(), now.Arrived, now.Finished, total, float64(now.Events)/1e6)
+	fmt.Fprintf(p.w, "\r\x1b[K%.4g s simulated in %.1f s, %d %s arrived, %d finished%s, %.1f M events",
+		now.Now.Seconds(), time.Since(p.started).Seconds(), now.Arrived, p.what, now.Finished, total, float64(now.Events)/1e6)
 }
 
 // clear removes the line.

@@ -21,15 +21,23 @@ func (f *scenarioFlags) register(cmd *cobra.Command) {
 
 // load reads the scenario and lays the flags over it.
 func (f *scenarioFlags) load(cmd *cobra.Command, ref string) (*scenarios.Scenario, error) {
-	assignments := f.set
-	if cmd.Flags().Changed("seed") {
-		if _, err := strconv.ParseUint(f.seed, 10, 64); err != nil {
-			return nil, invalid(&badSeed{f.seed})
-		}
-		assignments = append(assignments, "seed="+f.seed)
+	assignments, err := f.assignments(cmd)
+	if err != nil {
+		return nil, err
 	}
 	s, err := scenarios.Load(ref, assignments...)
 	return s, invalid(err)
+}
+
+// assignments are the flags as "a.b=c", the seed last.
+func (f *scenarioFlags) assignments(cmd *cobra.Command) ([]string, error) {
+	if !cmd.Flags().Changed("seed") {
+		return f.set, nil
+	}
+	if _, err := strconv.ParseUint(f.seed, 10, 64); err != nil {
+		return nil, invalid(&badSeed{f.seed})
+	}
+	return append(f.set, "seed="+f.seed), nil
 }
 
 type badSeed struct{ text string }

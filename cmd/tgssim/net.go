@@ -1,0 +1,227 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tgssim/tgssim/experiment"
+	"github.com/tgssim/tgssim/fabric/packet"
+	"github.com/tgssim/tgssim/metrics"
+	"github.com/tgssim/tgssim/scenarios"
+	"github.com/tgssim/tgssim/sim"
+)
+
+type netFlags struct {
+	scenario scenarioFlags
+	flows    string
+	json     bool
+}
+
+func newNet() *cobra.Command {
+	var f netFlags
+	cmd := &cobra.Command{
+		Use:   "net FABRIC",
+		Short: "Run pure traffic over a fabric, without requests: incast, permutation, all-to-all, a list of flows",
+		Long: `Run pure traffic over a fabric, without requests, and print flow completion
+times, slowdowns and what the switches did. FABRIC is one of ` + "`tgssim list fabrics`" + `, or
+the path of a file. traffic.pattern is incast, permutation, all_to_all or file (a
+CSV of source,destination,bytes and optionally start).
+
+A flow's completion time (FCT) runs from its start to its last byte in the
+receiver's memory; its slowdown is that over what it takes alone.`,
+		Example: `  tgssim net ls128-incast32
+  tgssim net ls128-incast32 --set congestion.algorithm=none
+  tgssim net ls128-all-to-all --set network.engine=flow
+  tgssim net ls128-incast32 --set 'traffic={pattern: file, path: flows.csv}' --flows fct.csv`,
+		Args: exactly(1, "the name of a fabric or the path of its file"),
+		RunE: func(cmd *cobra.Command, args []string) error { return runNet(cmd, &f, args[0]) },
+	}
+	f.scenario.register(cmd)
+	cmd.Flags().StringVar(&f.flows, "flows", "", "write every flow's completion time to this CSV `file`")
+	cmd.Flags().BoolVar(&f.json, "json", false, "print the summary as JSON instead of tables")
+	return cmd
+}
+
+func runNet(cmd *cobra.Command, f *netFlags, ref string) error {
+	assignments, err := f.scenario.assignments(cmd)
+	if err != nil {
+		return err
+	}
+	fabric, err := scenarios.LoadFabric(ref, assignments...)
+	if err != nil {
+		return invalid(err)
+	}
+	t, err := experiment.BuildTraffic(fabric)
+	if err != nil {
+		return invalid(err)
+	}
+	progress := newProgress(cmd.ErrOrStderr(), time.Now())
+	progress.what = "flows"
+	r, err := t.Run(cmd.Context(), progress.report)
+	progress.clear()
+	if err != nil {
+		return fmt.Errorf("run stopped: %w", interrupted(err))
+	}
+	if f.flows != "" {
+		if err := writeFlows(f.flows, r); err != nil {
+			return err
+		}
+	}
+	s := summarise(fabric, r)
+	if f.json {
+		e := json.NewEncoder(cmd.OutOrStdout())
+		e.SetEscapeHTML(false)
+		e.SetIndent("", "  ")
+		return e.Encode(s)
+	}
+	return s.print(cmd.OutOrStdout(), t.Graph.Summary(), r)
+}
+
+// netSummary is the outcome of pure traffic. Times are in microseconds.
+type netSummary struct {
+	Fabric      string   `json:"fabric"`
+	Engine      string   `json:"engine"`
+	Seed        uint64   `json:"seed"`
+	Fingerprint string   `json:"fingerprint"`
+	Flows       int      `json:"flows"`
+	Finished    int      `json:"finished"`
+	Bytes       int64    `json:"bytes"`
+	EndUs       float64  `json:"end_us"`
+	GoodputGbps float64  `json:"goodput_gbps"`
+	FCT         spread   `json:"fct_us"`
+	Slowdown    spread   `json:"slowdown"`
+	JFI         float64  `json:"jfi_goodput"`
+	Events      uint64   `json:"events"`
+	Notes       []string `json:"notes"`
+}
+
+// spread describes a distribution.
+type spread struct {
+	Mean float64 `json:"mean"`
+	P50  float64 `json:"p50"`
+	P99  float64 `json:"p99"`
+	Max  float64 `json:"max"`
+}
+
+func spreadOf(values []float64) spread {
+	if len(values) == 0 {
+		return spread{}
+	}
+	slices.Sort(values)
+	sum := 0.0
+	for _, v := range values {
+		sum += v
+	}
+	return spread{
+		Mean: sum / float64(len(values)), P50: metrics.Percentile(values, 50),
+		P99: metrics.Percentile(values, 99), Max: values[len(values)-1],
+	}
+}
+
+func summarise(f *scenarios.Fabric, r *experiment.TrafficResult) netSummary {
+	s := netSummary{
+		Fabric: f.Name, Engine: f.Network.Engine, Seed: f.Seed,
+		Fingerprint: fmt.Sprintf("%016x", r.Fingerprint), Flows: len(r.Flows), EndUs: r.End.Microseconds(),
+		GoodputGbps: float64(r.Goodput()) / 1e9, Events: r.Events, Notes: r.Notes,
+	}
+	var fct, slowdown, goodput []float64
+	for i := range r.Flows {
+		x := &r.Flows[i]
+		if x.Finish == sim.Never {
+			continue
+		}
+		s.Finished++
+		s.Bytes += int64(x.Bytes)
+		fct = append(fct, x.FCT.Microseconds())
+		slowdown = append(slowdown, x.Slowdown())
+		goodput = append(goodput, float64(x.Bytes)/x.FCT.Seconds())
+	}
+	s.FCT, s.Slowdown, s.JFI = spreadOf(fct), spreadOf(slowdown), metrics.JFI(goodput)
+	return s
+}
+
+func (s *netSummary) print(w io.Writer, cluster string, r *experiment.TrafficResult) error {
+	fmt.Fprintf(w, "%s: %s engine, seed %d, fingerprint %s\n%s\n\n", s.Fabric, s.Engine, s.Seed, s.Fingerprint, cluster)
+	fmt.Fprintf(w, "%d of %d flows finished, %.4g MB in %.4g us: %.4g Gb/s in all\n\n",
+		s.Finished, s.Flows, float64(s.Bytes)/1e6, s.EndUs, s.GoodputGbps)
+	row := func(name string, x spread) []string {
+		f := func(v float64) string { return strconv.FormatFloat(v, 'f', 3, 64) }
+		return []string{name, f(x.Mean), f(x.P50), f(x.P99), f(x.Max)}
+	}
+	rows := [][]string{row("FCT (us)", s.FCT), row("slowdown", s.Slowdown)}
+	if err := writeTable(w, []string{"", "mean", "p50", "p99", "max"}, rows); err != nil {
+		return err
+	}
+	fmt.Fprintf(w, "\nfairness of goodput (JFI) %.4f\n", s.JFI)
+	if c := r.Counters; c != nil {
+		fmt.Fprintln(w)
+		if err := writeTable(w, []string{"packets", ""}, counterRows(c)); err != nil {
+			return err
+		}
+	}
+	for _, n := range s.Notes {
+		fmt.Fprintln(w, "* "+n)
+	}
+	return nil
+}
+
+// writeFlows writes one line per flow, in order of start. The file appears whole
+// or not at all.
+func writeFlows(name string, r *experiment.TrafficResult) (err error) {
+	tmp := name + ".tmp"
+	f, err := os.Create(tmp)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			os.Remove(tmp)
+		}
+	}()
+	w := bufio.NewWriter(f)
+	fmt.Fprintln(w, "source,destination,bytes,start_ps,finish_ps,fct_ps,ideal_ps,slowdown")
+	for i := range r.Flows {
+		x := &r.Flows[i]
+		if x.Finish == sim.Never {
+			fmt.Fprintf(w, "%d,%d,%d,%d,,,,\n", x.Src, x.Dst, int64(x.Bytes), int64(x.Start))
+			continue
+		}
+		fmt.Fprintf(w, "%d,%d,%d,%d,%d,%d,%d,%s\n", x.Src, x.Dst, int64(x.Bytes), int64(x.Start), int64(x.Finish),
+			int64(x.FCT), int64(x.Ideal), strconv.FormatFloat(x.Slowdown(), 'g', -1, 64))
+	}
+	if err := w.Flush(); err != nil {
+		f.Close()
+		return err
+	}
+	if err := f.Close(); err != nil {
+		return err
+	}
+	return os.Rename(tmp, name)
+}
+
+// counterRows is the packet engine's counters as a table.
+func counterRows(c *packet.Counters) [][]string {
+	n := func(v int64) string { return strconv.FormatInt(v, 10) }
+	rows := [][]string{
+		{"arrived with a congestion mark", n(c.MarkedArrived)},
+		{"congestion notifications (CNP)", n(c.CNPs)},
+		{"pause frames (XOFF)", n(c.Pauses)},
+		{"sent again", n(c.Retransmitted)},
+		{"timeouts", n(c.Timeouts)},
+		{"out of order", n(c.OutOfOrder)},
+	}
+	for reason, count := range c.Dropped {
+		if count > 0 {
+			rows = append(rows, []string{"dropped: " + packet.DropReason(reason).String(), n(count)})
+		}
+	}
+	return rows
+}
