@@ -187,9 +187,9 @@ func DefaultConfig() Config {
 
 // Settings is everything that shapes a packet network.
 type Settings struct {
-	Packet     Config
-	Fabric     fabric.Config
-	Congestion congestion.Config
+	Packet     Config            `yaml:"packet"`
+	Fabric     fabric.Config     `yaml:"network"`
+	Congestion congestion.Config `yaml:"congestion"`
 }
 
 // DefaultSettings is every package's defaults.

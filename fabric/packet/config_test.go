@@ -80,5 +80,13 @@ func TestValidate(t *testing.T) {
 	s = DefaultSettings()
 	s.Congestion.Buffer.Size = units.MB
 	_, err = New(s, sim.New(), build(t, ls128()), 1)
-	require.ErrorContains(t, err, "nothing to share")
+	require.ErrorContains(t, err, "congestion.buffer.size: 1MB of memory leave nothing to share")
+	s = DefaultSettings()
+	s.Fabric.MTU = 1
+	_, err = New(s, sim.New(), build(t, ls128()), 1)
+	require.ErrorContains(t, err, "network.mtu")
+	s = DefaultSettings()
+	s.Congestion.DCQCN.MinRate = 500 * units.Gbps
+	_, err = New(s, sim.New(), build(t, ls128()), 1)
+	require.ErrorContains(t, err, "congestion.dcqcn.min_rate: 500Gbps is above the line rate")
 }

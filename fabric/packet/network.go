@@ -131,7 +131,8 @@ const (
 
 // New returns a packet network over g that lives on the engine's clock. The seed
 // is the run's; it seeds the switches' hashes where Fabric.ECMPSeed is 0, and all
-// draws. It fails when a setting is not valid.
+// draws. It fails when a setting is not valid, or does not fit the fabric, with
+// config.Problems whose keys are those of a scenario.
 func New(s Settings, engine *sim.Engine, g *topology.Graph, seed uint64) (*Network, error) {
 	if err := s.validate(); err != nil {
 		return nil, err
@@ -155,7 +156,7 @@ func New(s Settings, engine *sim.Engine, g *topology.Graph, seed uint64) (*Netwo
 	inside.Engine = "flow"
 	var err error
 	if n.local, err = fabric.New(inside, engine, g, seed); err != nil {
-		return nil, err
+		return nil, nest("network", err)
 	}
 	n.self = engine.Register(n)
 	n.apply(s, seed)
@@ -163,11 +164,11 @@ func New(s Settings, engine *sim.Engine, g *topology.Graph, seed uint64) (*Netwo
 		return nil, err
 	}
 	if err := n.layNICs(s.Congestion); err != nil {
-		return nil, err
+		return nil, nest("congestion.dcqcn", err)
 	}
 	n.buffers = make([]*congestion.Buffer, len(g.Nodes)-int(n.firstSwitch))
 	if err := n.layBuffers(s.Congestion, n.nicRate()); err != nil {
-		return nil, err
+		return nil, nest("congestion.buffer", err)
 	}
 	if err := n.layFaults(s.Packet); err != nil {
 		return nil, err
@@ -176,13 +177,20 @@ func New(s Settings, engine *sim.Engine, g *topology.Graph, seed uint64) (*Netwo
 	return n, nil
 }
 
+// nest puts the problems of a part of the settings under its key.
+func nest(key string, err error) error {
+	var ps config.Problems
+	ps.Nest(key, err)
+	return ps.Err()
+}
+
 // validate says what is wrong with s, as config.Problems, or nil.
 func (s *Settings) validate() error {
 	var ps config.Problems
 	ps.Nest("packet", s.Packet.Validate())
 	f := s.Fabric
 	f.Engine = "flow" // whoever calls New has chosen
-	ps.Nest("fabric", f.Validate())
+	ps.Nest("network", f.Validate())
 	ps.Nest("congestion", s.Congestion.Validate())
 	if len(ps) == 0 {
 		ps.Require((s.Fabric.MTU+s.Fabric.Header)*units.Bytes(s.Packet.Train) <= maxUnit, "packet.train",

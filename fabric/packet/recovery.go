@@ -141,7 +141,6 @@ func (n *Network) advance(r *receiver) {
 		if run == 0 {
 			return
 		}
-		run = min(run, 64-r.expected%64)
 		*b &^= (1<<run - 1) << (r.expected % 64)
 		r.expected += run
 		r.pending += uint16(run)
@@ -193,9 +192,6 @@ func (n *Network) goBack(q *sender) {
 func (n *Network) askAgain(q *sender, from, to uint32) {
 	if int32(q.una-from) > 0 {
 		from = q.una
-	}
-	if int32(to-q.next) > 0 {
-		to = q.next // what is sent again anyway after a timeout
 	}
 	if int32(to-from) <= 0 {
 		return
