@@ -42,9 +42,16 @@ type instance struct {
 }
 
 // wake schedules a step at this very instant, behind the events already due, so
-// that all who arrive together are seen together.
+// that all who arrive together are seen together. At the instant at which a step
+// has ended, it begins after the host's gap, as if the work had been there just
+// before: the order of events at one instant is an accident.
 func (in *instance) wake() {
 	if in.stepping || in.waking {
+		return
+	}
+	if in.stepCount > 0 && in.ended == in.pool.c.engine.Now() {
+		in.stepping = true
+		in.next()
 		return
 	}
 	in.waking = true
@@ -107,13 +114,18 @@ func (in *instance) endStep() {
 	}
 	in.ended = now
 	if more {
-		gap := in.pool.cfg.HostGap
-		in.clock.host += gap
-		c.engine.After(gap, c.handler, kindNextStep, uint32(in.number))
+		in.next()
 		return
 	}
 	in.stepping = false
 	in.idleFrom = now
+}
+
+// next schedules the next step, after the host's gap.
+func (in *instance) next() {
+	c, gap := in.pool.c, in.pool.cfg.HostGap
+	in.clock.host += gap
+	c.engine.After(gap, c.handler, kindNextStep, uint32(in.number))
 }
 
 // accountIdle attributes the idle time up to now.
