@@ -26,10 +26,11 @@ func stepTime(t require.TestingT, p *program, layers int, in, out, shared, exper
 			s.opDone(streamComm)
 		}
 	}))
-	n.dispatch = 0 // the start-up stands for the whole
+	n.dispatch, n.combine = 0, 0 // the start-up stands for the whole
 	w := work{program: p, layers: layers, dispatchStartup: dispatch, combineStartup: combine, stretchMilli: 1000}
 	for b := range 2 {
-		w.dispatch[b], w.combine[b] = fakeCollective{n}, fakeCollective{n}
+		w.dispatch[b] = &fakeCollective{n: n, ranks: 1, most: 1}
+		w.combine[b] = &fakeCollective{n: n, ranks: 1, most: 1, combine: true}
 		for part, d := range map[part]sim.Time{partAttnIn: in, partAttnOut: out, partShared: shared, partExperts: experts} {
 			w.parts[b][part] = cost{slowest: d, total: d}
 		}

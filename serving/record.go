@@ -107,6 +107,9 @@ type Transfer struct {
 	Messages                int
 	Posted, Arrived         sim.Time
 	Post, Wire, Queue       sim.Time
+	// Paths is the part of Wire that links inside the fabric add: uneven ECMP,
+	// oversubscription.
+	Paths sim.Time
 }
 
 // A Step is one executed step of an instance: all its ranks, all layers.

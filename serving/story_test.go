@@ -70,6 +70,26 @@ func TestChunkedPrefill(t *testing.T) {
 	require.Equal(t, []int{1, 1, 2}, []int{prefill[0].Requests, prefill[1].Requests, prefill[2].Requests})
 }
 
+// Work that comes at the very instant at which a step ends waits for the host's
+// gap, whichever of the two events was scheduled first: an arrival that is known
+// before the step begins, or one that an arrival in the middle of it brings.
+func TestWorkAtTheEndOfAStep(t *testing.T) {
+	for _, between := range []bool{false, true} {
+		list := requests(at(0, 100, 1), at(100*us, 50, 1))
+		if between {
+			list = requests(at(0, 100, 1), at(30*us, 1000, 1), at(100*us, 50, 1))
+		}
+		s := newSetup(list)
+		s.prefill.kvTokens = 500 // the one between is refused
+		s.config.Prefill.HostGap = 7 * us
+		o := s.run(t)
+		last := o.records[len(o.records)-1]
+		require.Equal(t, 107*us, last.PrefillStart)
+		require.Equal(t, 7*us, last.TTFT[PieceQueue])
+		require.Equal(t, sim.TotalOf(7*us, 1), o.usage[0].Time.Host)
+	}
+}
+
 // Continuous batching: a request that arrives during a step joins the next one.
 func TestContinuousBatching(t *testing.T) {
 	o := newSetup(requests(at(0, 100, 3), at(2*ms, 100, 1))).run(t)

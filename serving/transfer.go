@@ -86,6 +86,7 @@ func (k *kvReceiver) Delivered(d fabric.Delivery) {
 			Request: q.ID, PrefillRank: q.PrefillRank, DecodeRank: q.DecodeRank,
 			Bytes: q.KVBytes, Messages: max(1, len(from.gpus)/len(to.gpus)) * len(to.gpus),
 			Posted: q.posted, Arrived: now, Post: d.Post, Wire: d.Wire, Queue: d.Queue,
+			Paths: d.Wire - d.Ideal,
 		})
 	}
 	from.instance.accountIdle(now)
