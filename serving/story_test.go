@@ -75,15 +75,16 @@ func TestChunkedPrefill(t *testing.T) {
 // before the step begins, or one that an arrival in the middle of it brings.
 func TestWorkAtTheEndOfAStep(t *testing.T) {
 	for _, between := range []bool{false, true} {
-		list := requests(at(0, 100, 1), at(100*us, 50, 1))
+		list := requests(at(0, 90, 1), at(100*us, 50, 1))
 		if between {
-			list = requests(at(0, 100, 1), at(30*us, 1000, 1), at(100*us, 50, 1))
+			list = requests(at(0, 90, 1), at(95*us, 1000, 1), at(100*us, 50, 1))
 		}
 		s := newSetup(list)
 		s.prefill.kvTokens = 500 // the one between is refused
+		s.prefill.head = 10 * us // from 90 us to the end at 100 us
 		s.config.Prefill.HostGap = 7 * us
 		o := s.run(t)
-		last := o.records[len(o.records)-1]
+		last := o.records[len(o.records)-1] // the last to finish
 		require.Equal(t, 107*us, last.PrefillStart)
 		require.Equal(t, 7*us, last.TTFT[PieceQueue])
 		require.Equal(t, sim.TotalOf(7*us, 1), o.usage[0].Time.Host)
