@@ -171,7 +171,7 @@ func (d *DCQCN) countBytes(f *RP, n units.Bytes) {
 // sendTime is line.Time(n) without its 128-bit division, for a packet.
 func sendTime(r units.Rate, n units.Bytes) sim.Time {
 	const bit8 = 8 * uint64(sim.Second)
-	if uint64(n) > math.MaxUint64/bit8 || r <= 0 {
+	if uint64(n) > math.MaxInt64/bit8 || r <= 0 {
 		return r.Time(n)
 	}
 	q := uint64(n) * bit8 / uint64(r)

@@ -413,4 +413,7 @@ func TestSendTime(t *testing.T) {
 	require.Equal(t, sim.Time(82880), sendTime(400*units.Gbps, 4144))
 	require.Equal(t, sim.Never, sendTime(0, 1))
 	require.Zero(t, sendTime(1, -5))
+	for n := units.Bytes(1_152_920); n < 2_400_000; n += 97 { // about where a slow rate reaches Never
+		require.Equal(t, units.Rate(1).Time(n), sendTime(1, n))
+	}
 }
