@@ -135,6 +135,10 @@ func (n *Network) serveNIC(l uint32, pt *port, now sim.Time) {
 		return
 	}
 	prio := n.pick(pt, ready)
+	if prio != prioControl && n.overtaken(nc, prio) {
+		n.serveNIC(l, pt, now)
+		return
+	}
 	var wire uint32
 	if prio == prioControl {
 		id, empty := pt.queue[prio].pop(n.packets)
@@ -153,6 +157,23 @@ func (n *Network) serveNIC(l uint32, pt *port, now sim.Time) {
 		return
 	}
 	n.sleep(l, pt, nc, now)
+}
+
+// overtaken takes the next queue pair of a ring out of it when it has nothing to
+// send any more: it had gone back, and the acknowledgement of what it was to send
+// again came before its turn.
+func (n *Network) overtaken(nc *nic, prio int) bool {
+	r := &nc.ring[prio]
+	q := &n.senders[r.head]
+	if q.active && q.canSend() {
+		return false
+	}
+	r.pop(n.senders)
+	if r.head == none {
+		nc.ready &^= 1 << prio
+	}
+	q.state = stateParked
+	return true
 }
 
 // sleep wakes a port with nobody in the rings when pacing next allows a packet.

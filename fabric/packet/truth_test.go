@@ -281,12 +281,12 @@ func TestAgainstFlowEngine(t *testing.T) {
 //
 //   - the mean of perm128 under DCQCN, 18 % above HPCC-ns3's with this permutation
 //     (the reference has 344.7, 350.8 and 392.4 for its three; ours are 375..433
-//     for two of them under ten seeds each). Colliding flows start at line rate
-//     with alpha 1 and are halved every 4 us for as long as marks come; each cut
-//     more or less is 300 us of recovery. The instants of cuts differ: HPCC-ns3's
-//     clock is whole nanoseconds (82 instead of 82.88 per packet) and its ACKs
-//     queue. The steady state, which does not depend on them, agrees to 4 %
-//     (TestDCQCNFixedPoint).
+//     for two of them under ten seeds each). What differs is not known. Colliding
+//     flows start at line rate with alpha 1 and are halved every 4 us for as long
+//     as marks come, and recover in steps of 300 us, so that the mean depends on
+//     how many marks are left when the queue is already draining: deciding them at
+//     enqueue gives 283, cutting every 8 us 380, queueing ACKs changes nothing.
+//     The steady state agrees to 4 % (TestDCQCNFixedPoint).
 //   - perm128 and a2a64 without congestion control against htsim: its figures
 //     vary by as much from seed to seed, and its window is fixed.
 func TestPeers(t *testing.T) {
