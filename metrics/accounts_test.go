@@ -130,43 +130,178 @@ func load(hundredths units.Bytes) func(a *metrics.Account) {
 	})
 }
 
+// comm makes the decode pool's dispatches and combines take hundredths of the
+// run: start-up, latency, end ports, paths and contention.
+func comm(startup, latency, ports, paths, contention sim.Time) func(a *metrics.Account) {
+	return func(a *metrics.Account) {
+		unit := a.End / 100
+		a.Pools[1].Comm = serving.CommTime{
+			Startup: startup * unit, Latency: latency * unit, Ports: ports * unit, Paths: paths * unit, Contention: contention * unit,
+		}
+	}
+}
+
+// leafSpine is a fabric of four servers that carries a little of everything.
+func leafSpine(t testing.TB, oversubscription float64) func(a *metrics.Account) {
+	cfg := topology.DefaultConfig()
+	cfg.Nodes, cfg.Leaves, cfg.Spines, cfg.Oversubscription = 4, 4, 2, oversubscription
+	g, err := topology.LeafSpine(cfg)
+	require.NoError(t, err)
+	return func(a *metrics.Account) {
+		a.Graph = g
+		for i := range g.Links {
+			a.Loads = append(a.Loads, fabric.LinkLoad{
+				Link: topology.LinkID(i), Wire: units.MB,
+				Payload: [fabric.NumClasses]units.Bytes{fabric.ClassKV: units.MB / 2, fabric.ClassEP: units.MB / 2},
+			})
+		}
+		a.Pools[1].GPUs = 16 // an instance of two servers
+	}
+}
+
 func TestWhoWaitsForWhom(t *testing.T) {
+	even, four := leafSpine(t, 1), leafSpine(t, 4)
 	for _, c := range []struct {
-		name  string
-		alter func(a *metrics.Account)
-		want  metrics.Waiter
-		bound float64 // TGSBound / TGS
-		says  string
+		name           string
+		alter          func(a *metrics.Account)
+		want           metrics.Waiter
+		bound, perfect float64 // TGSBound and TGSPerfect over TGS
+		says           []string
+		not            string
 	}{
-		{"no communication", both(busy(0, 0, 20), load(40)), metrics.NetworkWaits, 1, "no GPU ever waits for the fabric"},
-		{"little", both(busy(2, 0, 20), load(40)), metrics.NetworkWaits, 80. / 78, "network waits for the GPUs"},
-		{"busy links", both(busy(20, 0, 20), load(30)), metrics.GPUWaitsBandwidth, 80. / 60, "leaf0>nic0 (nic_down), is busy 30.0 %"},
-		{"slow start-up", both(busy(20, 0, 20), load(3)), metrics.GPUWaitsLatency, 80. / 60, "start-up and latency, not load"},
-		{"idle fabric", both(busy(20, 0, 20), load(0)), metrics.GPUWaitsLatency, 80. / 60, "no link carries anything"},
-		{"unknown fabric", busy(20, 0, 20), metrics.GPUWaits, 80. / 60, "dispatch 12.5 %, combine 12.5 %"},
-		{"starved of KV", both(busy(0, 50, 0), load(95)), metrics.GPUWaitsBandwidth, 2, "KV under way 50.0 %"},
+		{"no communication", busy(0, 0, 20), metrics.NetworkWaits, 1, 1, []string{"no GPU ever waits for the fabric"}, "gain"},
+		{"little", both(even, busy(2, 0, 20), comm(1, 0, 0, 1, 0)), metrics.NetworkWaits, 80. / 78, 80. / 79,
+			[]string{"network waits for the GPUs", "only 2.5 %", "at most 2.6 %"}, "mainly"},
+		{"start-up", both(even, busy(20, 0, 20), comm(16, 4, 4, 1, 0)), metrics.GPUWaitsLatency, 80. / 60, 80. / 79,
+			[]string{"not for bandwidth", "25.0 %", "dispatch (12.5 %) and combine (12.5 %)", "80.0 % start-up and latency, 16.0 % NIC bandwidth and 4.0 % uneven ECMP paths"}, "wait for the network"},
+		{"start-up and some bandwidth", both(even, busy(20, 0, 20), comm(12, 3, 10, 0, 0)), metrics.GPUWaitsLatency, 80. / 60, 1,
+			[]string{"mainly for start-up and latency", "60.0 % start-up and latency and 40.0 % NIC bandwidth"}, "but not for bandwidth"},
+		{"NICs", both(even, busy(20, 0, 20), comm(5, 4, 11, 0, 0)), metrics.GPUWaitsPorts, 80. / 60, 1,
+			[]string{"for their own NICs", "a better fabric would gain nothing, faster NICs would help", "at most 33.3 %"}, "paths"},
+		{"NVLink", both(even, busy(20, 0, 20), comm(5, 4, 11, 0, 0), func(a *metrics.Account) { a.Pools[1].Instances = 4 }),
+			metrics.GPUWaitsPorts, 80. / 60, 1, []string{"over NVLink", "55.0 % NVLink bandwidth", "a better fabric would gain nothing"}, "NIC"},
+		{"uneven paths", both(even, busy(20, 0, 20), comm(2, 1, 7, 10, 0)), metrics.GPUWaitsPaths, 80. / 60, 80. / 70,
+			[]string{"for the fabric inside (uneven ECMP paths)", "would gain at most 14.3 %"}, "oversubscri"},
+		{"oversubscription", both(four, busy(20, 0, 20), comm(2, 1, 7, 10, 0)), metrics.GPUWaitsPaths, 80. / 60, 80. / 70,
+			[]string{"for the fabric inside (oversubscribed links, 4:1)"}, "ECMP"},
+		{"contention", both(even, busy(20, 0, 20), comm(2, 1, 5, 1, 11)), metrics.GPUWaitsContention, 80. / 60, 80. / 68,
+			[]string{"for links shared with other traffic", "55.0 % contention"}, "ports"},
+		{"mostly hidden", both(even, busy(20, 0, 20), comm(2, 1, 50, 40, 0)), metrics.GPUWaitsPorts, 80. / 60, 80. / 60,
+			[]string{"hidden ones included", "would gain at most 33.3 %, no communication at all 33.3 %"}, ""},
+		{"ties go to the GPU's side", both(even, busy(20, 0, 20), comm(5, 0, 5, 5, 5)), metrics.GPUWaitsLatency, 80. / 60, 80. / 70, nil, ""},
+		{"unknown fabric", both(busy(20, 0, 20), comm(0, 0, 1, 5, 0)), metrics.GPUWaitsPaths, 80. / 60, 80. / 75,
+			[]string{"uneven paths or oversubscribed links"}, ""},
+		{"unknown parts", busy(20, 0, 20), metrics.GPUWaits, 80. / 60, 1, []string{"The GPUs wait for communication: "}, "All dispatches"},
+		// 11 transfers of 100 ms on the wire are 9.4 % of the run.
+		{"starved of KV", both(even, busy(0, 50, 0)), metrics.GPUWaitsPorts, 2, 1,
+			[]string{"KV under way (50.0 %)", "The KV transfers are 100.0 % NIC bandwidth"}, "dispatch"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			r := measure(t, clockwork(), metrics.DefaultConfig(), c.alter)
+			alter := c.alter
+			r := measure(t, clockwork(), metrics.DefaultConfig(), func(a *metrics.Account) {
+				a.Pools[1].GPUs = 16
+				alter(a)
+			})
 			require.Equal(t, c.want.String(), r.Network.Waiter.String())
 			require.InEpsilon(t, c.bound**r.Summary.TGS, *r.Network.TGSBound, 1e-5)
-			require.Contains(t, r.Network.Sentences[0], c.says)
+			require.InEpsilon(t, c.perfect**r.Summary.TGS, *r.Network.TGSPerfect, 1e-5)
+			for _, says := range c.says {
+				require.Contains(t, r.Network.Sentences[0], says)
+			}
+			if c.not != "" {
+				require.NotContains(t, r.Network.Sentences[0], c.not)
+			}
 			require.Empty(t, r.Notes)
 		})
 	}
 }
 
-// An idle fabric is never blamed, whatever the GPUs do: when no link carries
-// anything, no answer says that the network is too slow.
-func TestIdleFabricIsNeverBlamed(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		comm := sim.Time(rapid.IntRange(0, 60).Draw(t, "comm"))
-		kv := sim.Time(rapid.IntRange(0, 40).Draw(t, "kv"))
-		r, err := clockwork().Measure(metrics.DefaultConfig(), both(busy(comm, kv, 0), load(0)))
+// KV that arrives late is the fabric's fault only for what the fabric added, and
+// posting is nobody's bandwidth.
+func TestWhatLateKVIsFor(t *testing.T) {
+	for _, c := range []struct {
+		post, wire, paths, queue sim.Time
+		want                     metrics.Waiter
+		perfect                  float64
+	}{
+		{post: 60 * ms, wire: 30 * ms, queue: 10 * ms, want: metrics.GPUWaitsLatency, perfect: 10},
+		{post: 10 * ms, wire: 80 * ms, paths: 20 * ms, queue: 10 * ms, want: metrics.GPUWaitsPorts, perfect: 30},
+		{post: 10 * ms, wire: 80 * ms, paths: 60 * ms, queue: 10 * ms, want: metrics.GPUWaitsPaths, perfect: 70},
+		{post: 10 * ms, wire: 20 * ms, queue: 70 * ms, want: metrics.GPUWaitsContention, perfect: 70},
+	} {
+		col := metrics.NewCollector(metrics.DefaultConfig())
+		l := col.Listener()
+		told := l.Transfer
+		l.Transfer = func(x *serving.Transfer) {
+			x.Post, x.Wire, x.Paths, x.Queue = c.post, c.wire, c.paths, c.queue
+			told(x)
+		}
+		a := clockwork().Play(l)
+		a.Pools[1].GPUs = 16
+		both(busy(0, 50, 0), leafSpine(t, 1))(&a)
+		r, err := col.Finish(a)
 		require.NoError(t, err)
-		require.Contains(t, []metrics.Waiter{metrics.NetworkWaits, metrics.GPUWaitsLatency}, r.Network.Waiter)
-		require.NotContains(t, r.Network.Sentences[0], "GPUs wait for the network")
+		require.Equal(t, c.want.String(), r.Network.Waiter.String())
+		// Eleven transfers in 11.7 s, of which the fabric adds so many milliseconds.
+		saved := 11 * c.perfect / 11_700
+		require.InEpsilon(t, *r.Summary.TGS/(1-saved), *r.Network.TGSPerfect, 1e-5)
+	}
+}
+
+// What the fabric did not add it is never blamed for: with no bytes, no paths and
+// no contention, as on an idle fabric, nothing that is said names them; with
+// neither paths nor contention, as in the ideal engine, a better fabric gains
+// nothing.
+func TestIdleFabricIsNeverBlamed(t *testing.T) {
+	even := leafSpine(t, 1)
+	rapid.Check(t, func(t *rapid.T) {
+		exposed := sim.Time(rapid.IntRange(0, 60).Draw(t, "exposed"))
+		kv := sim.Time(rapid.IntRange(0, 40).Draw(t, "kv"))
+		startup := sim.Time(rapid.IntRange(0, 60).Draw(t, "startup"))
+		latency := sim.Time(rapid.IntRange(0, 60).Draw(t, "latency"))
+		ports := sim.Time(rapid.SampledFrom([]int{0, 5, 50}).Draw(t, "ports"))
+		r, err := clockwork().Measure(metrics.DefaultConfig(), both(even, busy(exposed, kv, 0), comm(startup, latency, ports, 0, 0)))
+		require.NoError(t, err)
+		require.Equal(t, *r.Summary.TGS, *r.Summary.TGSPerfectFabric)
+		for _, word := range []string{"ath", "contention", "oversub", "fabric inside", "shared with"} {
+			require.NotContains(t, r.Network.Sentences[0], word)
+		}
+		if ports == 0 && exposed >= kv {
+			require.Contains(t, []metrics.Waiter{metrics.NetworkWaits, metrics.GPUWaits, metrics.GPUWaitsLatency}, r.Network.Waiter)
+			require.NotContains(t, r.Network.Sentences[0], "GPUs wait for the network")
+		}
 	})
+}
+
+// A perfect fabric gains no more than no communication at all, and the parts of
+// the communication sum to a million.
+func TestBoundsAreOrdered(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		part := func(name string) sim.Time { return sim.Time(rapid.IntRange(0, 100).Draw(t, name)) }
+		r, err := clockwork().Measure(metrics.DefaultConfig(), both(
+			busy(sim.Time(rapid.IntRange(0, 60).Draw(t, "exposed")), sim.Time(rapid.IntRange(0, 40).Draw(t, "kv")), 0),
+			comm(part("startup"), part("latency"), part("ports"), part("paths"), part("contention"))))
+		require.NoError(t, err)
+		require.LessOrEqual(t, *r.Summary.TGS, *r.Summary.TGSPerfectFabric)
+		require.LessOrEqual(t, *r.Summary.TGSPerfectFabric, *r.Summary.TGSWithoutFabricWait)
+		sum := 0
+		for _, share := range r.Pools[1].Comm.Share {
+			sum += share
+		}
+		require.Contains(t, []int{0, 1_000_000}, sum)
+		require.Equal(t, sum == 0, r.Summary.CommSharesDecode == nil)
+	})
+}
+
+func TestCommShares(t *testing.T) {
+	m := measure(t, clockwork(), metrics.DefaultConfig(), both(busy(20, 0, 20), comm(5, 4, 20, 10, 1), func(a *metrics.Account) {
+		a.Pools[1].Steps, a.Pools[1].TwoBatchSteps = 7, 3
+	})).Summary
+	require.Equal(t, metrics.CommSharesDecode{
+		Startup: 0.125, Latency: 0.1, Ports: 0.5, Paths: 0.25, Contention: 0.025, Hidden: 0.5,
+	}, *m.CommSharesDecode, "40 % of the run is communication, 20 % of it exposed")
+	require.Nil(t, m.CommSharesPrefill)
+	require.Equal(t, []int{7, 3}, []int{m.StepsDecode, m.TwoBatchStepsDecode})
 }
 
 // The all-reduce stays inside the servers: it is reported, and no fabric blamed.
@@ -179,7 +314,7 @@ func TestAllReduceIsNotTheFabrics(t *testing.T) {
 	require.Equal(t, *r.Summary.TGS, *r.Network.TGSBound)
 	require.Equal(t, 0.375, *r.Summary.ExposedCommDecode)
 	require.Equal(t, 0., *r.Summary.FabricWaitDecode)
-	require.Equal(t, "All-reduce over NVLink takes 37.5 % of decode GPU time; it stays inside the servers, and no fabric changes it.",
+	require.Equal(t, "All-reduce over NVLink takes 37.5 % of the time that decode GPUs have work; it stays inside the servers, and no fabric changes it.",
 		r.Network.Sentences[1])
 }
 
@@ -196,17 +331,40 @@ func TestBlockedPrefillIsNotTheFabrics(t *testing.T) {
 }
 
 // What waiting costs is a promise of tokens only when the cluster has more work
-// than it can do.
+// than it can do; and then the pool that limits it is judged, not the one that
+// waits most.
 func TestCostDependsOnLoad(t *testing.T) {
 	alter := func(a *metrics.Account) {
+		a.Pools[0].Time = serving.GPUTime{Compute: sim.TotalOf(sim.Second, 9), Combine: sim.TotalOf(sim.Second, 1)}
 		a.Pools[1].Time = serving.GPUTime{Compute: sim.TotalOf(sim.Second, 3), Combine: sim.TotalOf(sim.Second, 1)}
 		a.End = 0
 	}
 	light := measure(t, md1(1000, 0.5, 1), metrics.DefaultConfig(), alter)
+	require.Equal(t, "decode", light.Network.Pool)
 	require.Contains(t, light.Network.Sentences[0], "costs latency, not tokens")
+	require.Contains(t, light.Network.Sentences[0], "at most 33.3 %")
+	require.Equal(t, "Prefill GPUs wait 10.0 % of the time that they have work.", light.Network.Sentences[1])
 	heavy := measure(t, md1(1000, 1.5, 1), metrics.DefaultConfig(), alter)
+	require.Equal(t, metrics.StageQueue, heavy.Saturation.Bottleneck)
+	require.Equal(t, "prefill", heavy.Network.Pool)
 	require.NotContains(t, heavy.Network.Sentences[0], "not tokens")
-	require.Contains(t, heavy.Network.Sentences[0], "(+33.3 %)")
+	require.Contains(t, heavy.Network.Sentences[0], "prefill limits this run, and its GPUs spend 10.0 %")
+	require.Contains(t, heavy.Network.Sentences[0], "at most 11.1 %")
+	require.Equal(t, "Decode GPUs wait 25.0 % of the time that they have work.", heavy.Network.Sentences[1])
+}
+
+// Reasons are counted, the most frequent first, whatever numbers are in them.
+func TestRejectionsAreGrouped(t *testing.T) {
+	story := clockwork()
+	story.Reject = map[int]string{
+		0: "no room", 1: "a prompt of 17 tokens is too long", 2: "a prompt of 8192 tokens is too long",
+		3: "b", 4: "b", 5: "b", 6: "c",
+	}
+	r := measure(t, story, metrics.DefaultConfig(), nil)
+	require.Equal(t, "Rejected 7 requests: b (3); a prompt of 17 tokens is too long (2); no room (1); for other reasons (1).", r.Notes[0])
+	story.Reject = map[int]string{0: "no room"}
+	r = measure(t, story, metrics.DefaultConfig(), nil)
+	require.Equal(t, "Rejected 1 request: no room (1).", r.Notes[0])
 }
 
 func TestGPUTime(t *testing.T) {
@@ -242,7 +400,9 @@ func TestGPUTimeOfClockwork(t *testing.T) {
 // The keys are an interface: vLLM's readers find theirs, and nobody renames
 // ours by accident.
 func TestSummaryKeys(t *testing.T) {
-	r := measure(t, clockwork(), metrics.DefaultConfig(), load(10))
+	r := measure(t, clockwork(), metrics.DefaultConfig(), both(load(10), comm(1, 1, 1, 1, 1), func(a *metrics.Account) {
+		a.Pools[0].Comm = a.Pools[1].Comm
+	}))
 	text, err := json.Marshal(r.Summary)
 	require.NoError(t, err)
 	dec := json.NewDecoder(strings.NewReader(string(text)))
@@ -280,6 +440,10 @@ func TestSummaryKeys(t *testing.T) {
 	for a := metrics.Activity(0); a < metrics.NumActivities; a++ {
 		require.Contains(t, keys, "gpu_time_prefill_"+a.String())
 		require.Contains(t, keys, "gpu_time_decode_"+a.String())
+	}
+	for c := metrics.CommPart(0); c < metrics.NumCommParts; c++ {
+		require.Contains(t, keys, "comm_prefill_"+c.String())
+		require.Contains(t, keys, "comm_decode_"+c.String())
 	}
 	for tier := metrics.Tier(0); tier < metrics.TierOther; tier++ {
 		require.Contains(t, keys, "mean_util_"+tier.String())

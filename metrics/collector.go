@@ -44,6 +44,8 @@ type Transfer struct {
 	Posted, Arrived                            sim.Time
 	// Post, Wire and Queue tile Posted to Arrived.
 	Post, Wire, Queue sim.Time
+	// Paths is the part of Wire that links inside the fabric add.
+	Paths sim.Time
 }
 
 // A Step is what is kept of a serving.Step; see Config.Steps.
@@ -135,6 +137,7 @@ func (c *Collector) transfer(t *serving.Transfer) {
 		Post:        t.Post,
 		Wire:        t.Wire,
 		Queue:       t.Queue,
+		Paths:       t.Paths,
 	})
 }
 

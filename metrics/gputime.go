@@ -36,6 +36,9 @@ type PoolTime struct {
 	// Share is GPU time by activity in millionths; a pool that existed has a
 	// million.
 	Share [NumActivities]int
+	// Comm is what the pool's dispatches and combines consist of, and KV, on a
+	// pool that receives it, the KV transfers.
+	Comm, KV Comm
 }
 
 // Exposed is the share of communication that nothing hid, in millionths.
@@ -88,6 +91,10 @@ func (x *analysis) pools() {
 			weights[a] = p.Seconds[a]
 		}
 		copy(p.Share[:], Shares(weights, million))
+		p.Comm = x.dispatches(&u)
+		if u.Pool != poolPrefill {
+			p.KV = x.kvTransfers(&u)
+		}
 		x.r.Pools = append(x.r.Pools, p)
 		if x.a.End > 0 && t.Sum() != sim.TotalOf(x.a.End, u.GPUs) {
 			x.note("The GPU time of the %s pool does not sum to its GPUs times the run's length.", u.Pool)
@@ -96,6 +103,7 @@ func (x *analysis) pools() {
 	s := &x.r.Summary
 	for i := range x.r.Pools {
 		p := &x.r.Pools[i]
+		s.setComm(p)
 		if p.Share == [NumActivities]int{} {
 			continue
 		}

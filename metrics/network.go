@@ -10,40 +10,48 @@ import (
 // A Waiter says who waits for whom.
 type Waiter uint8
 
-// The answers.
+// The answers. From GPUWaitsLatency on they say what the largest part of the
+// communication is that the GPUs wait for.
 const (
 	// WaiterUnknown: no pool reported its time.
 	WaiterUnknown Waiter = iota
 	// NetworkWaits: the GPUs hardly ever wait for data.
 	NetworkWaits
-	// GPUWaitsBandwidth: the GPUs wait, and the busiest link is busy for about
-	// as long.
-	GPUWaitsBandwidth
-	// GPUWaitsLatency: the GPUs wait for communication while the links are
-	// mostly idle: start-up, posting and propagation, not load.
-	GPUWaitsLatency
-	// GPUWaits: the GPUs wait; the links' load is not known.
+	// GPUWaits: the GPUs wait; what for is not known.
 	GPUWaits
+	// GPUWaitsLatency: start-up, posting and latency, which no bandwidth buys
+	// back.
+	GPUWaitsLatency
+	// GPUWaitsPorts: the bytes of the GPUs' own NICs, or of NVLink, which no
+	// better fabric carries faster.
+	GPUWaitsPorts
+	// GPUWaitsPaths: the fabric inside, uneven paths or oversubscription.
+	GPUWaitsPaths
+	// GPUWaitsContention: sharing links with other traffic.
+	GPUWaitsContention
 )
 
 // String names the answer.
 func (w Waiter) String() string {
 	return [...]string{
-		"unknown", "network_waits", "gpu_waits_bandwidth", "gpu_waits_latency", "gpu_waits",
+		"unknown", "network_waits", "gpu_waits", "gpu_waits_latency", "gpu_waits_ports", "gpu_waits_paths",
+		"gpu_waits_contention",
 	}[w]
 }
 
 // A NetworkAnswer answers: is the GPU waiting for the network, or the network
-// for the GPU, and what does it cost?
+// for the GPU, what for, and what does it cost?
 type NetworkAnswer struct {
 	Waiter Waiter
-	// Pool is the pool that waits most.
+	// Pool is the pool that the answer is about: the one that limits a saturated
+	// cluster, or else the one that waits most.
 	Pool string
-	// TGSBound is an upper bound of TGS if no GPU ever waited for the fabric with
-	// batches unchanged; nil without a TGS.
-	TGSBound *float64
-	// Sentences are the answer, the all-reduce's part if it matters, and the KV
-	// transfer's part of TTFT.
+	// TGSBound is an upper bound of TGS if no GPU ever waited for the fabric, and
+	// TGSPerfect if the fabric were perfect: no wider than its end ports, but never
+	// narrower, and never shared. Both with batches unchanged; nil without a TGS.
+	TGSBound, TGSPerfect *float64
+	// Sentences are the answer, the other pool's wait and the all-reduce's part if
+	// they matter, and the KV transfer's part of TTFT.
 	Sentences []string
 }
 
@@ -51,184 +59,314 @@ type NetworkAnswer struct {
 // which waiting counts.
 const waitsFrom = 50_000
 
-// network answers the question from the GPU time split, and asks the links
-// before it blames them: they are to blame when the busiest is busy for at
-// least half as long as the GPUs wait.
+// network answers the question from the GPU time split, and asks what the
+// communication consists of before it blames anything.
 func (x *analysis) network() {
-	a := &x.r.Network
-	defer func() {
-		x.r.Summary.NetworkVerdict = a.Waiter.String()
-		x.r.Summary.NetworkAnswer = strings.Join(a.Sentences, " ")
-	}()
-	worst := -1
+	a, s := &x.r.Network, &x.r.Summary
 	for i := range x.r.Pools {
 		p := &x.r.Pools[i]
-		if p.Share == [NumActivities]int{} {
+		if !p.known() {
 			continue
 		}
 		exposed, wait := num(part(p.Exposed())), num(part(p.ofBusy(p.FabricWait())))
 		switch p.Usage.Pool {
 		case poolPrefill:
-			x.r.Summary.ExposedCommPrefill, x.r.Summary.FabricWaitPrefill = exposed, wait
+			s.ExposedCommPrefill, s.FabricWaitPrefill = exposed, wait
 		case poolDecode:
-			x.r.Summary.ExposedCommDecode, x.r.Summary.FabricWaitDecode = exposed, wait
-		}
-		if worst < 0 || p.ofBusy(p.FabricWait()) > x.r.Pools[worst].ofBusy(x.r.Pools[worst].FabricWait()) {
-			worst = i
+			s.ExposedCommDecode, s.FabricWaitDecode = exposed, wait
 		}
 	}
-	if worst >= 0 {
-		x.waiting(a, &x.r.Pools[worst])
+	if judged := x.judged(); judged != nil {
+		a.Pool = judged.Usage.Pool
+		a.Waiter = judged.waiter()
+		if s.TGS != nil {
+			a.TGSBound = num(*s.TGS * judged.gain(judged.FabricWait()))
+			a.TGSPerfect = num(*s.TGS * judged.gain(judged.fabricBound()))
+		}
+		s.TGSWithoutFabricWait, s.TGSPerfectFabric = a.TGSBound, a.TGSPerfect
+		a.Sentences = append(a.Sentences, x.waitSentence(judged, a.Waiter))
+		for i := range x.r.Pools {
+			if p := &x.r.Pools[i]; p != judged && p.ofBusy(p.FabricWait()) >= waitsFrom {
+				a.Sentences = append(a.Sentences, x.otherSentence(p))
+			}
+		}
 	}
-	if s := x.allReduceSentence(); s != "" {
-		a.Sentences = append(a.Sentences, s)
+	for _, t := range []string{x.allReduceSentence(), x.kvSentence()} {
+		if t != "" {
+			a.Sentences = append(a.Sentences, t)
+		}
 	}
-	if s := x.kvSentence(); s != "" {
-		a.Sentences = append(a.Sentences, s)
-	}
+	s.NetworkVerdict = a.Waiter.String()
+	s.NetworkAnswer = strings.Join(a.Sentences, " ")
 }
 
-// waiting judges by the pool that waits most.
-func (x *analysis) waiting(a *NetworkAnswer, p *PoolTime) {
-	a.Pool = p.Usage.Pool
-	a.TGSBound = x.bound()
-	x.r.Summary.TGSWithoutFabricWait = a.TGSBound
-	share := part(p.FabricWait())
-	busiest, known := x.busiestLink()
-	head := ""
+// known tells that the pool reported its time.
+func (p *PoolTime) known() bool { return p.Share != [NumActivities]int{} }
+
+// judged is the pool that the answer is about, nil when none is known. What a
+// saturated cluster delivers is up to the pool that limits it, however long the
+// others wait; with room everywhere, the pool that waits most has most to gain.
+func (x *analysis) judged() *PoolTime {
+	limits := ""
+	if s := &x.r.Saturation; s.Load == Saturated {
+		limits = poolDecode
+		if s.Bottleneck == StageQueue {
+			limits = poolPrefill
+		}
+	}
+	var most *PoolTime
+	for i := range x.r.Pools {
+		p := &x.r.Pools[i]
+		switch {
+		case !p.known():
+		case p.Usage.Pool == limits:
+			return p
+		case most == nil || p.ofBusy(p.FabricWait()) > most.ofBusy(most.FabricWait()):
+			most = p
+		}
+	}
+	return most
+}
+
+// gain is the factor by which a pool would get its work done faster if it saved
+// a share of its GPU time, in millionths.
+func (p *PoolTime) gain(saved int) float64 {
+	busy := p.Busy()
+	if busy <= saved {
+		return 1
+	}
+	return float64(busy) / float64(busy-saved)
+}
+
+// waitedFor is the communication that most of a pool's wait is for: its
+// dispatches and combines, or the KV that is on its way to it.
+func (p *PoolTime) waitedFor() (c *Comm, isKV bool) {
+	if p.Usage.Pool != poolPrefill && p.Share[ActivityWaitingKV] > p.Share[ActivityDispatch]+p.Share[ActivityCombine] {
+		return &p.KV, true
+	}
+	return &p.Comm, false
+}
+
+// waiter is the verdict on a pool.
+func (p *PoolTime) waiter() Waiter {
+	if p.ofBusy(p.FabricWait()) < waitsFrom {
+		return NetworkWaits
+	}
+	c, _ := p.waitedFor()
+	return c.cause()
+}
+
+// cause is the largest part of communication, the one nearest to the GPU among
+// equals.
+func (c *Comm) cause() Waiter {
+	if c.None() {
+		return GPUWaits
+	}
+	cause, most := GPUWaitsLatency, c.Share[CommStartup]+c.Share[CommLatency]
+	for _, k := range []struct {
+		cause Waiter
+		part  CommPart
+	}{{GPUWaitsPorts, CommPorts}, {GPUWaitsPaths, CommPaths}, {GPUWaitsContention, CommContention}} {
+		if c.Share[k.part] > most {
+			cause, most = k.cause, c.Share[k.part]
+		}
+	}
+	return cause
+}
+
+// dominates is the share, in millionths, from which start-up and latency leave
+// so little to bandwidth that it is not to blame at all.
+const dominates = 2 * million / 3
+
+// waitSentence is the answer on the pool that was judged.
+func (x *analysis) waitSentence(p *PoolTime, w Waiter) string {
+	if p.FabricWait() == 0 {
+		return "The network waits for the GPUs: no GPU ever waits for the fabric, so a faster one would not add a token."
+	}
+	pool := p.Usage.Pool
+	if x.r.Saturation.Load == Saturated {
+		pool += " limits this run, and its"
+	}
+	if p.ofBusy(p.FabricWait()) < negligible {
+		return fmt.Sprintf("The network waits for the GPUs: %s GPUs hardly ever wait for the fabric (%s of the time that they have work).",
+			pool, percent(p.ofBusy(p.FabricWait())))
+	}
+	if w == NetworkWaits {
+		return fmt.Sprintf("The network waits for the GPUs: %s GPUs spend only %s of the time that they have work waiting for %s; no communication at all would gain at most %s.",
+			pool, percent(p.ofBusy(p.FabricWait())), p.breakdown(), gainOf(p.gain(p.FabricWait())))
+	}
+	c, isKV := p.waitedFor()
+	head := "The GPUs wait for communication"
 	switch {
-	case p.FabricWait() == 0:
-		a.Waiter = NetworkWaits
-		a.Sentences = append(a.Sentences,
-			"The network waits for the GPUs: no GPU ever waits for the fabric, so a faster one would not add a token.")
-		return
-	case p.ofBusy(p.FabricWait()) < waitsFrom:
-		a.Waiter = NetworkWaits
-		a.Sentences = append(a.Sentences, fmt.Sprintf(
-			"The network waits for the GPUs: %s GPUs wait for the fabric %s of the time that they have work; a faster one would gain at most %.1f %%.",
-			p.Usage.Pool, breakdown(p), (x.gain()-1)*100))
-		return
-	case !known:
-		a.Waiter = GPUWaits
-		head = fmt.Sprintf("The GPUs wait for the network: %s GPUs do so %s of the time that they have work", p.Usage.Pool, breakdown(p))
-	case busiest.Utilisation >= share/2:
-		a.Waiter = GPUWaitsBandwidth
-		head = fmt.Sprintf("The GPUs wait for the network: %s GPUs do so %s of the time that they have work, and the busiest link, %s (%v), is busy %s%s",
-			p.Usage.Pool, breakdown(p), busiest.Name, busiest.Tier, percent(int(busiest.Utilisation*million)), x.uneven(busiest))
-	default:
-		a.Waiter = GPUWaitsLatency
-		head = fmt.Sprintf("The GPUs wait for communication, but not for bandwidth: %s GPUs wait %s of the time that they have work while %s",
-			p.Usage.Pool, breakdown(p), idleClause(busiest))
+	case w == GPUWaitsLatency && c.Share[CommStartup]+c.Share[CommLatency] >= dominates:
+		head += ", but not for bandwidth"
+	case w == GPUWaitsLatency:
+		head += ", mainly for " + x.causeName(c, w)
+	case w == GPUWaitsPorts && c.OnNVLink:
+		head += " inside their servers, over NVLink"
+	case w != GPUWaits:
+		head = "The GPUs wait for the network, mainly for " + x.causeName(c, w)
 	}
-	a.Sentences = append(a.Sentences, head+x.cost(a)+".")
+	return fmt.Sprintf("%s: %s GPUs spend %s of the time that they have work waiting for %s.%s %s", head, pool,
+		percent(p.ofBusy(p.FabricWait())), p.breakdown(), x.consistsOf(c, isKV), x.cost(p, w))
 }
 
-// busiestLink is the most used link, and whether loads are known at all.
-func (x *analysis) busiestLink() (LinkUse, bool) {
-	var top LinkUse
-	for _, l := range x.r.Links.All {
-		if l.Utilisation > top.Utilisation {
-			top = l
-		}
+// otherSentence is a word on a pool that was not judged and waits too.
+func (x *analysis) otherSentence(p *PoolTime) string {
+	c, _ := p.waitedFor()
+	for_ := ""
+	if w := c.cause(); w != GPUWaits {
+		for_ = ", mainly for " + x.causeName(c, w)
 	}
-	return top, len(x.r.Links.All) > 0
+	return fmt.Sprintf("%s GPUs wait %s of the time that they have work%s.",
+		strings.ToUpper(p.Usage.Pool[:1])+p.Usage.Pool[1:], percent(p.ofBusy(p.FabricWait())), for_)
 }
 
-// unevenFrom is how many times the mean of its tier the busiest link must carry
-// for the unevenness to be worth a word.
-const unevenFrom = 1.5
-
-// uneven says that the links of the busiest one's tier share the load badly.
-func (x *analysis) uneven(l LinkUse) string {
-	t := x.r.Links.Tier(l.Tier)
-	if t == nil || t.MMR == nil || *t.MMR < unevenFrom {
-		return ""
+// causeName names what is waited for.
+func (x *analysis) causeName(c *Comm, w Waiter) string {
+	switch {
+	case w == GPUWaitsLatency:
+		return "start-up and latency"
+	case w == GPUWaitsPorts && c.OnNVLink:
+		return "NVLink"
+	case w == GPUWaitsPorts:
+		return "their own NICs"
+	case w == GPUWaitsPaths:
+		return "the fabric inside (" + x.pathsName() + ")"
 	}
-	return fmt.Sprintf(" where its tier averages %s: path choice leaves capacity unused", percent(int(t.Mean*million)))
+	return "links shared with other traffic"
 }
 
-func idleClause(l LinkUse) string {
-	if l.Wire == 0 {
-		return "no link carries anything"
+// oversubscribedFrom is the ratio from which a fabric is called oversubscribed.
+const oversubscribedFrom = 1.01
+
+// pathsName names what makes the links inside the fabric a bottleneck.
+func (x *analysis) pathsName() string {
+	if x.a.Graph == nil {
+		return "uneven paths or oversubscribed links"
 	}
-	return fmt.Sprintf("the busiest link, %s (%v), is busy only %s: start-up and latency, not load", l.Name, l.Tier,
-		percent(int(l.Utilisation*million)))
+	if r := x.a.Graph.Oversubscription(); r > oversubscribedFrom {
+		return fmt.Sprintf("oversubscribed links, %.3g:1", r)
+	}
+	return "uneven ECMP paths"
 }
 
 // negligible is the share, in millionths, below which a part is not worth
 // naming: it would print as 0.0 %.
 const negligible = 500
 
-// breakdown is the fabric wait with its parts: "18.2 % (dispatch 10.1 %, ...)".
-func breakdown(p *PoolTime) string {
+// breakdown is what a pool waits for: "dispatch (2.7 %) and combine (14.0 %)".
+func (p *PoolTime) breakdown() string {
+	activities := []Activity{ActivityDispatch, ActivityCombine}
+	if p.Usage.Pool != poolPrefill {
+		activities = append(activities, ActivityWaitingKV)
+	}
 	var parts []string
-	for _, k := range []struct {
-		a    Activity
-		name string
-	}{{ActivityDispatch, "dispatch"}, {ActivityCombine, "combine"}, {ActivityWaitingKV, "KV under way"}} {
-		if p.Share[k.a] >= negligible && (k.a != ActivityWaitingKV || p.Usage.Pool != poolPrefill) {
-			parts = append(parts, k.name+" "+percent(p.ofBusy(p.Share[k.a])))
+	for _, a := range activities {
+		if share := p.ofBusy(p.Share[a]); share >= negligible {
+			name := strings.ReplaceAll(a.String(), "waiting_kv", "KV under way")
+			parts = append(parts, fmt.Sprintf("%s (%s)", name, percent(share)))
 		}
 	}
-	total := percent(p.ofBusy(p.FabricWait()))
 	if len(parts) == 0 {
-		return total
+		return "the fabric"
 	}
-	return total + " (" + strings.Join(parts, ", ") + ")"
+	return and(parts)
 }
 
-// bound is TGS if no GPU waited for the fabric. A pool that works for share w of
-// its busy time would do its work in w of the time, so that no cluster can gain
-// more than its most waiting pool.
-func (x *analysis) bound() *float64 {
-	tgs := x.r.Summary.TGS
-	if tgs == nil {
-		return nil
+// and joins a list as a sentence does.
+func and(parts []string) string {
+	if len(parts) < 2 {
+		return strings.Join(parts, "")
 	}
-	return num(*tgs * x.gain())
+	return strings.Join(parts[:len(parts)-1], ", ") + " and " + parts[len(parts)-1]
 }
 
-// gain is the factor of bound.
-func (x *analysis) gain() float64 {
-	factor := 1.0
-	for i := range x.r.Pools {
-		p := &x.r.Pools[i]
-		busy := p.Busy()
-		if work := busy - p.FabricWait(); work > 0 {
-			factor = max(factor, float64(busy)/float64(work))
-		}
-	}
-	return factor
-}
-
-// cost says what waiting costs in tokens. It is an upper bound, and nothing at
-// all when the cluster does what it is asked for.
-func (x *analysis) cost(a *NetworkAnswer) string {
-	tgs := x.r.Summary.TGS
-	if tgs == nil || a.TGSBound == nil || *tgs == 0 {
+// consistsOf says what communication consists of, leaving out what is nothing.
+func (x *analysis) consistsOf(c *Comm, isKV bool) string {
+	if c.None() {
 		return ""
 	}
-	gain := (x.gain() - 1) * 100
-	if l := x.r.Saturation.Load; l == Underloaded || l == KeepingUp {
-		return fmt.Sprintf("; at this load that costs latency, not tokens: TGS is what was asked for. A saturated cluster could gain at most %.1f %%", gain)
+	startup, ports := "start-up and latency", "NIC bandwidth"
+	if isKV {
+		startup = "posting"
 	}
-	return fmt.Sprintf("; with none of it and the same batches TGS would be at most %s instead of %s (+%.1f %%)",
-		short(*a.TGSBound), short(*tgs), gain)
+	if c.OnNVLink {
+		ports = "NVLink bandwidth"
+	}
+	var parts []string
+	for _, k := range []struct {
+		share int
+		name  string
+	}{
+		{c.Share[CommStartup] + c.Share[CommLatency], startup},
+		{c.Share[CommPorts], ports},
+		{c.Share[CommPaths], x.pathsName()},
+		{c.Share[CommContention], "contention"},
+	} {
+		if k.share >= negligible {
+			parts = append(parts, percent(k.share)+" "+k.name)
+		}
+	}
+	what := " All dispatches and combines of the pool, hidden ones included, are "
+	if isKV {
+		what = " The KV transfers are "
+	}
+	return what + and(parts) + "."
 }
+
+// cost says what waiting costs. Both figures are upper bounds, and no tokens at
+// all when the cluster does what it is asked for.
+func (x *analysis) cost(p *PoolTime, w Waiter) string {
+	c, _ := p.waitedFor()
+	fabric, all := p.gain(p.fabricBound()), gainOf(p.gain(p.FabricWait()))
+	text := ""
+	switch {
+	case fabric >= worthRunning:
+		text = fmt.Sprintf("a perfect fabric (full bandwidth on every path, no other traffic) would gain at most %s, no communication at all %s; a run with network.engine ideal shows how much of the first is real",
+			gainOf(fabric), all)
+	case w == GPUWaitsPorts && !c.OnNVLink:
+		text = fmt.Sprintf("a better fabric would gain %s, faster NICs would help, and no communication at all would gain at most %s",
+			orNothing(fabric), all)
+	default:
+		text = fmt.Sprintf("a better fabric would gain %s, and no communication at all at most %s", orNothing(fabric), all)
+	}
+	if l := x.r.Saturation.Load; l == Underloaded || l == KeepingUp {
+		return "At this load that costs latency, not tokens: TGS is what was asked for. Under full load " + text + "."
+	}
+	return "With the same batches " + text + "."
+}
+
+// worthRunning is the bound from which a run with an ideal fabric is worth its
+// while.
+const worthRunning = 1.01
+
+// orNothing prints what a factor adds at most.
+func orNothing(factor float64) string {
+	switch gain := factor - 1; {
+	case gain == 0:
+		return "nothing"
+	case gain < 0.001:
+		return "next to nothing"
+	}
+	return "at most " + gainOf(factor)
+}
+
+// gainOf prints a factor as what it adds: "25.5 %".
+func gainOf(factor float64) string { return percent(int((factor - 1) * million)) }
 
 // allReduceSentence states the all-reduce's part of GPU time, where it matters.
 func (x *analysis) allReduceSentence() string {
 	var parts []string
 	for i := range x.r.Pools {
-		if p := &x.r.Pools[i]; p.Share[ActivityAllReduce] >= waitsFrom {
-			parts = append(parts, percent(p.Share[ActivityAllReduce])+" of "+p.Usage.Pool)
+		if p := &x.r.Pools[i]; p.ofBusy(p.Share[ActivityAllReduce]) >= waitsFrom {
+			parts = append(parts, percent(p.ofBusy(p.Share[ActivityAllReduce]))+" of the time that "+p.Usage.Pool+" GPUs have work")
 		}
 	}
 	if len(parts) == 0 {
 		return ""
 	}
-	return "All-reduce over NVLink takes " + strings.Join(parts, " and ") +
-		" GPU time; it stays inside the servers, and no fabric changes it."
+	return "All-reduce over NVLink takes " + and(parts) + "; it stays inside the servers, and no fabric changes it."
 }
 
 // worthSplitting is the share, in millionths, from which the KV transfer's part
@@ -241,19 +379,24 @@ func (x *analysis) kvSentence() string {
 	if s.TTFT == 0 || len(x.r.Transfers) == 0 && s.Transfer() == 0 {
 		return ""
 	}
-	if s.Transfer() < worthSplitting && x.r.TTFTTail.Transfer() < worthSplitting {
-		return fmt.Sprintf("KV transfer takes %s of the mean TTFT and %s of the slowest 1 %%.",
-			percent(s.Transfer()), percent(x.r.TTFTTail.Transfer()))
+	split := ""
+	if s.Transfer() >= worthSplitting || x.r.TTFTTail.Transfer() >= worthSplitting {
+		split = fmt.Sprintf(" (posting %s, wire %s, contention %s)", percent(s.Share[serving.PieceTransferPost]),
+			percent(s.Share[serving.PieceTransferWire]), percent(s.Share[serving.PieceTransferQueue]))
 	}
-	return fmt.Sprintf("KV transfer takes %s of the mean TTFT (posting %s, wire %s, contention %s) and %s of the slowest 1 %%.",
-		percent(s.Transfer()), percent(s.Share[serving.PieceTransferPost]), percent(s.Share[serving.PieceTransferWire]),
-		percent(s.Share[serving.PieceTransferQueue]), percent(x.r.TTFTTail.Transfer()))
+	return fmt.Sprintf("KV transfer takes %s of the mean TTFT%s and %s of that of the slowest 1 %%.",
+		percent(s.Transfer()), split, percent(x.r.TTFTTail.Transfer()))
 }
 
 // percent prints millionths as a percentage: "18.2 %", "0.04 %".
 func percent(millionths int) string {
 	v := float64(millionths) / 1e4
-	if millionths != 0 && v < 0.1 {
+	switch {
+	case millionths == 0:
+		return "0 %"
+	case v < 0.01:
+		return "under 0.01 %"
+	case v < 0.1:
 		return fmt.Sprintf("%.2f %%", v)
 	}
 	return fmt.Sprintf("%.1f %%", v)

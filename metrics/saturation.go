@@ -3,6 +3,8 @@ package metrics
 import (
 	"fmt"
 	"math"
+	"strconv"
+	"strings"
 
 	"github.com/tgssim/tgssim/serving"
 	"github.com/tgssim/tgssim/sim"
@@ -215,11 +217,11 @@ func (x *analysis) judge(s *Saturation) {
 		s.Evidence = "No request was admitted."
 		return
 	case x.r.Arrivals.Length() == 0:
-		s.Evidence = fmt.Sprintf("All %d requests arrived at one instant: there is no rate to keep up with.", s.Requests)
+		s.Evidence = fmt.Sprintf("%s arrived at one instant: there is no rate to keep up with.", requests(s.Requests))
 		return
 	case s.Requests < minRequests:
-		s.Evidence = fmt.Sprintf("Only %d requests: at least %d are needed to tell a queue that grows from one that fluctuates.",
-			s.Requests, minRequests)
+		s.Evidence = fmt.Sprintf("Only %s: at least %d are needed to tell a queue that grows from one that fluctuates.",
+			requests(s.Requests), minRequests)
 		return
 	case s.Growth[worst] > noiseSigmas*s.Noise && s.Growth[worst] > minGrowth*n:
 		s.Load, s.Bottleneck = Saturated, x.root(s, worst)
@@ -242,8 +244,8 @@ func (x *analysis) judge(s *Saturation) {
 		if s.Noise > 1.5*math.Sqrt(n) {
 			bursts = ", in bursts"
 		}
-		s.Evidence = fmt.Sprintf("Only %d requests%s: those waiting went from %s to %s, and chance alone can make that %s more or less.",
-			s.Requests, bursts, short(s.waitingFirst()), short(waiting), short(s.Noise))
+		s.Evidence = fmt.Sprintf("Only %s%s: those waiting went from %s to %s, and chance alone can make that %s more or less.",
+			requests(s.Requests), bursts, short(s.waitingFirst()), short(waiting), short(s.Noise))
 	case growth > likelySigmas*s.Noise || waiting > 2*s.Noise:
 		s.Evidence = fmt.Sprintf("Close to its limit: those waiting went from %s to %s, more than chance makes likely (%s) and less than proof%s.",
 			short(s.waitingFirst()), short(waiting), short(s.Noise), s.ratio())
@@ -282,10 +284,10 @@ func (x *analysis) root(s *Saturation, worst Stage) Stage {
 }
 
 func (s *Saturation) overload(worst Stage) string {
-	text := fmt.Sprintf("While %d requests arrived, those waiting for %s grew from %s in the first half to %s in the second%s",
-		s.Requests, waitsFor(worst), short(s.First[worst]), short(s.Second[worst]), s.ratio())
+	text := fmt.Sprintf("While %s arrived, those waiting for %s grew from %s in the first half to %s in the second%s",
+		requests(s.Requests), waitsFor(worst), short(s.First[worst]), short(s.Second[worst]), s.ratio())
 	if s.Bottleneck != worst {
-		text += fmt.Sprintf("; prefill is only %.0f %% busy, and %s requests wait for %s behind it",
+		text += fmt.Sprintf("; prefill instances run steps only %.0f %% of it, and %s requests wait for %s behind them",
 			*s.PrefillBusy*100, short(s.Second[s.Bottleneck]), waitsFor(s.Bottleneck))
 	}
 	return text + ". Latencies grow with the length of such a run; they describe the run, not the cluster."
@@ -301,7 +303,7 @@ func (s *Saturation) ratio() string {
 	if s.ServedOverOffered == nil {
 		return ""
 	}
-	return fmt.Sprintf("; %.2f finished per arrival in the second half", *s.ServedOverOffered)
+	return fmt.Sprintf("; in the second half %.2f requests finish per arrival", *s.ServedOverOffered)
 }
 
 // lightlyUsed tells whether there is room in every resource of which the use is
@@ -324,7 +326,10 @@ func (x *analysis) lightlyUsed(s *Saturation) bool {
 func (x *analysis) use(s *Saturation) string {
 	text := ""
 	if s.PrefillBusy != nil {
-		text += fmt.Sprintf("; prefill is %.0f %% busy", *s.PrefillBusy*100)
+		text += fmt.Sprintf(" and prefill instances run steps %.0f %% of the time", *s.PrefillBusy*100)
+		if s.ServedOverOffered == nil {
+			text = fmt.Sprintf("; in the second half prefill instances run steps %.0f %% of the time", *s.PrefillBusy*100)
+		}
 	}
 	if kv := x.r.Summary.PeakKVDecode; kv != nil {
 		text += fmt.Sprintf("; decode KV memory peaks at %.0f %%", *kv*100)
@@ -335,10 +340,35 @@ func (x *analysis) use(s *Saturation) string {
 // short prints a number with three digits, or all of those before the point.
 func short(v float64) string {
 	switch a := math.Abs(v); {
-	case a >= 100:
-		return fmt.Sprintf("%.0f", v)
-	case a >= 10:
-		return fmt.Sprintf("%.1f", v)
+	case a >= 99.95:
+		return Thousands(strconv.FormatFloat(v, 'f', 0, 64))
+	case a >= 9.995:
+		return strconv.FormatFloat(v, 'f', 1, 64)
 	}
-	return fmt.Sprintf("%.2f", v)
+	return strconv.FormatFloat(v, 'f', 2, 64)
+}
+
+// Thousands puts a comma after every three digits before the point of a decimal
+// number: "-12345.6" becomes "-12,345.6".
+func Thousands(s string) string {
+	whole, rest := s, ""
+	if i := strings.IndexByte(s, '.'); i >= 0 {
+		whole, rest = s[:i], s[i:]
+	}
+	sign := ""
+	if strings.HasPrefix(whole, "-") {
+		sign, whole = "-", whole[1:]
+	}
+	for i := len(whole) - 3; i > 0; i -= 3 {
+		whole = whole[:i] + "," + whole[i:]
+	}
+	return sign + whole + rest
+}
+
+// requests counts requests in words: "1 request", "6,000 requests".
+func requests(n int) string {
+	if n == 1 {
+		return "1 request"
+	}
+	return Thousands(strconv.Itoa(n)) + " requests"
 }

@@ -141,7 +141,7 @@ func TestBackPressure(t *testing.T) {
 	require.NoError(t, err)
 	require.Less(t, *r.Saturation.PrefillBusy, 0.5)
 	require.Equal(t, "saturated (decode memory)", r.Saturation.String(), r.Saturation.Evidence)
-	require.Contains(t, r.Saturation.Evidence, "prefill is only")
+	require.Contains(t, r.Saturation.Evidence, "prefill instances run steps only")
 }
 
 // A burst has no rate, a pipeline that fills up is no overload, and neither is

@@ -331,7 +331,7 @@ func TestNothingToMeasure(t *testing.T) {
 		require.False(t, *r.Summary.SLOMet)
 		require.Equal(t, 0., *r.Summary.TGS)
 		require.Equal(t, metrics.Inconclusive, r.Saturation.Load)
-		require.Equal(t, []string{"Rejected 11: no KV blocks."}, r.Notes)
+		require.Equal(t, []string{"Rejected 11 requests: no KV blocks (11)."}, r.Notes)
 		checkJSON(t, r)
 	})
 	t.Run("one request", func(t *testing.T) {

@@ -1,6 +1,14 @@
 package metrics
 
-import "github.com/tgssim/tgssim/serving"
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/tgssim/tgssim/serving"
+)
 
 // summarise copies the statistics into the Summary.
 func (x *analysis) summarise() {
@@ -53,40 +61,85 @@ func (s *Summary) setLinks(l *Links) {
 // notes adds the caveats that follow from the figures.
 func (x *analysis) notes() {
 	s := &x.r.Summary
-	if s.RequestsUnfinished > 0 {
-		x.note("%d requests were unfinished when the run stopped; latencies cover finished requests only and are too good.",
-			s.RequestsUnfinished)
-	}
-	reasons := map[string]int{}
-	var order []string
-	for i := range x.r.Requests {
-		q := &x.r.Requests[i]
-		if q.Outcome != serving.Rejected {
-			continue
+	if n := s.RequestsUnfinished; n > 0 {
+		was := "were"
+		if n == 1 {
+			was = "was"
 		}
-		if reason := x.r.Reason(q); reasons[reason] == 0 {
-			order = append(order, reason)
-			reasons[reason] = 1
-		} else {
-			reasons[reason]++
-		}
+		x.note("%s %s unfinished when the run stopped; latencies cover finished requests only and are too good.",
+			requests(n), was)
 	}
-	const most = 3
-	for i, reason := range order {
-		if i == most {
-			x.note("Rejected for %d more reasons; requests.csv has them all.", len(order)-most)
-			break
-		}
-		x.note("Rejected %d: %s.", reasons[reason], reason)
-	}
+	x.rejections()
 	if life := x.r.E2E.Mean; life > 0 && x.r.Steady.Length().Milliseconds() < life {
 		x.note("Steady-state figures rest on %s s, less than one mean end-to-end latency (%s s): they still hold ramp-up.",
 			short(x.r.Steady.Length().Seconds()), short(life/1e3))
 	}
 	if s.RequestsUnfinished == 0 {
 		if want := s.TotalOutputTokens; s.EmittedOutputTokens != want {
-			x.note("Requests got %d output tokens, but %d were seen being emitted; steady-state figures count the latter.",
-				want, s.EmittedOutputTokens)
+			x.note("Requests got %s output tokens, but %s were seen being emitted; steady-state figures count the latter.",
+				Thousands(strconv.FormatInt(want, 10)), Thousands(strconv.FormatInt(s.EmittedOutputTokens, 10)))
 		}
 	}
+}
+
+// maxReasons is how many reasons for rejecting are told apart in a note.
+const maxReasons = 3
+
+// rejections says how many requests were rejected, and why, the most frequent
+// reason first. Reasons that differ in numbers only, such as the length of the
+// prompt, are one.
+func (x *analysis) rejections() {
+	type reason struct {
+		text string
+		n    int
+	}
+	var reasons []reason
+	at := map[string]int{} // index in reasons; never iterated
+	for i := range x.r.Requests {
+		q := &x.r.Requests[i]
+		if q.Outcome != serving.Rejected {
+			continue
+		}
+		key := withoutNumbers(x.r.Reason(q))
+		k, ok := at[key]
+		if !ok {
+			k = len(reasons)
+			at[key] = k
+			reasons = append(reasons, reason{text: x.r.Reason(q)})
+		}
+		reasons[k].n++
+	}
+	if len(reasons) == 0 {
+		return
+	}
+	slices.SortStableFunc(reasons, func(a, b reason) int { return cmp.Compare(b.n, a.n) })
+	var parts []string
+	others := 0
+	for i, r := range reasons {
+		if i < maxReasons {
+			parts = append(parts, fmt.Sprintf("%s (%s)", r.text, Thousands(strconv.Itoa(r.n))))
+		} else {
+			others += r.n
+		}
+	}
+	if others > 0 {
+		parts = append(parts, fmt.Sprintf("for other reasons (%s)", Thousands(strconv.Itoa(others))))
+	}
+	x.note("Rejected %s: %s.", requests(x.r.Summary.RequestsRejected), strings.Join(parts, "; "))
+}
+
+// withoutNumbers replaces every run of digits by a 0.
+func withoutNumbers(s string) string {
+	b := make([]byte, 0, len(s))
+	for i := range len(s) {
+		c := s[i]
+		if c >= '0' && c <= '9' {
+			c = '0'
+			if n := len(b); n > 0 && b[n-1] == '0' {
+				continue
+			}
+		}
+		b = append(b, c)
+	}
+	return string(b)
 }

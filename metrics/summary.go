@@ -107,6 +107,7 @@ type Summary struct {
 	TGSDecodeSteady      *float64 `json:"tgs_decode_steady"`
 	TGSOffered           *float64 `json:"tgs_offered"`
 	TGSWithoutFabricWait *float64 `json:"tgs_without_fabric_wait"`
+	TGSPerfectFabric     *float64 `json:"tgs_perfect_fabric"`
 	BatchPerDecodeGPU    *float64 `json:"batch_per_decode_gpu"`
 	BatchOverTPOT        *float64 `json:"batch_over_tpot"`
 	SecondsPerToken      *float64 `json:"seconds_per_token"`
@@ -126,9 +127,15 @@ type Summary struct {
 	ExposedCommDecode  *float64 `json:"exposed_comm_share_decode"`
 	FabricWaitPrefill  *float64 `json:"fabric_wait_share_prefill"`
 	FabricWaitDecode   *float64 `json:"fabric_wait_share_decode"`
-	PrefillBusy        *float64 `json:"prefill_busy"`
-	PeakKVPrefill      *float64 `json:"peak_kv_share_prefill"`
-	PeakKVDecode       *float64 `json:"peak_kv_share_decode"`
+	*CommSharesPrefill
+	*CommSharesDecode
+	StepsPrefill         int      `json:"steps_prefill"`
+	StepsDecode          int      `json:"steps_decode"`
+	TwoBatchStepsPrefill int      `json:"two_batch_steps_prefill"`
+	TwoBatchStepsDecode  int      `json:"two_batch_steps_decode"`
+	PrefillBusy          *float64 `json:"prefill_busy"`
+	PeakKVPrefill        *float64 `json:"peak_kv_share_prefill"`
+	PeakKVDecode         *float64 `json:"peak_kv_share_decode"`
 
 	// The fabric.
 	KVTransfers      int      `json:"kv_transfers"`
@@ -208,6 +215,28 @@ type GPUTimeDecode struct {
 	WaitingKV float64 `json:"gpu_time_decode_waiting_kv"`
 	Host      float64 `json:"gpu_time_decode_host"`
 	Idle      float64 `json:"gpu_time_decode_idle"`
+}
+
+// CommSharesPrefill is what the prefill pool's dispatches and combines consist
+// of, hidden behind compute or not: the parts sum to 1. Hidden is how much of
+// them compute hides.
+type CommSharesPrefill struct {
+	Startup    float64 `json:"comm_prefill_startup"`
+	Latency    float64 `json:"comm_prefill_latency"`
+	Ports      float64 `json:"comm_prefill_ports"`
+	Paths      float64 `json:"comm_prefill_paths"`
+	Contention float64 `json:"comm_prefill_contention"`
+	Hidden     float64 `json:"comm_hidden_share_prefill"`
+}
+
+// CommSharesDecode is the same of the decode pool.
+type CommSharesDecode struct {
+	Startup    float64 `json:"comm_decode_startup"`
+	Latency    float64 `json:"comm_decode_latency"`
+	Ports      float64 `json:"comm_decode_ports"`
+	Paths      float64 `json:"comm_decode_paths"`
+	Contention float64 `json:"comm_decode_contention"`
+	Hidden     float64 `json:"comm_hidden_share_decode"`
 }
 
 func sharesJSON(s [serving.NumPieces]int) *TTFTShares {

@@ -45,6 +45,7 @@ func TestDocsNameEverything(t *testing.T) {
 	full := metrics.Summary{
 		TTFTShares: &metrics.TTFTShares{}, TTFTTailShares: &metrics.TTFTTailShares{},
 		GPUTimePrefill: &metrics.GPUTimePrefill{}, GPUTimeDecode: &metrics.GPUTimeDecode{},
+		CommSharesPrefill: &metrics.CommSharesPrefill{}, CommSharesDecode: &metrics.CommSharesDecode{},
 	}
 	j, err := json.Marshal(full)
 	require.NoError(t, err)
@@ -73,7 +74,7 @@ func TestDocsNameEverything(t *testing.T) {
 func TestNumbers(t *testing.T) {
 	for v, want := range map[float64]string{
 		0: "0", 0.5: "0.5", 0.02537: "0.0254", 0.0000123: "1.23e-05", 1: "1.000", 9.9996: "10.00", 25.366: "25.37",
-		99.996: "100.0", 298.66: "298.7", 999.96: "1000", 1049.4: "1049", 9999.6: "10,000", 1234567: "1,234,567",
+		99.996: "100.0", 298.66: "298.7", 999.96: "1,000", 1049.4: "1,049", 9999.6: "10,000", 1234567: "1,234,567",
 		-12345: "-12,345",
 	} {
 		require.Equal(t, want, digits(v))

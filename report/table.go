@@ -51,22 +51,24 @@ func OptionsFor(f *os.File) Options {
 	return o
 }
 
-// Table renders a run for a capacity planner: the load, TGS by each
-// denominator, latencies, where TTFT and GPU time went, the links, and the
-// verdicts.
+// Table renders a run for a capacity planner: the result in four lines and the
+// verdicts, and then what they rest on: the load, TGS by each denominator,
+// latencies, where TTFT, GPU time and communication went, and the links.
 func Table(w io.Writer, r *Run, o Options) error {
 	if o.Width == 0 {
 		o.Width = defaultWidth
 	}
 	p := printer{o: o, r: r.Result, s: &r.Result.Summary}
 	p.heading(r)
+	p.result()
+	p.verdict()
 	p.load()
 	p.throughput()
 	p.latency()
 	p.split()
 	p.gpuTime()
+	p.communication()
 	p.links()
-	p.verdict()
 	_, err := io.WriteString(w, p.out.String())
 	return err
 }
@@ -78,9 +80,9 @@ type printer struct {
 	s   *metrics.Summary
 }
 
-// section renders one table: title in the first header cell, the columns of
-// left kept to the left.
-func (p *printer) section(header table.Row, rows []table.Row, left ...int) {
+// section renders one table under its title, which says what all of it is: the
+// unit and the window. The first column and those of left are kept to the left.
+func (p *printer) section(title string, header table.Row, rows []table.Row, left ...int) {
 	t := table.NewWriter()
 	style := table.StyleDefault
 	style.Options = table.Options{SeparateHeader: true}
@@ -97,11 +99,9 @@ func (p *printer) section(header table.Row, rows []table.Row, left ...int) {
 		configs[i].Align, configs[i].AlignHeader = text.AlignLeft, text.AlignLeft
 	}
 	t.SetColumnConfigs(configs)
-	header[0] = p.bold(fmt.Sprint(header[0]))
 	t.AppendHeader(header)
 	t.AppendRows(rows)
-	p.out.WriteString(t.Render())
-	p.out.WriteString("\n\n")
+	p.out.WriteString(p.bold(wrap(title, p.o.Width)) + "\n" + t.Render() + "\n\n")
 }
 
 func (p *printer) heading(r *Run) {
@@ -115,6 +115,43 @@ func (p *printer) heading(r *Run) {
 	}
 	line += fmt.Sprintf(", seed %d, fingerprint %016x", r.Seed, r.Fingerprint)
 	p.out.WriteString(p.bold(wrap(line, p.o.Width)) + "\n\n")
+}
+
+// result is what a boss reads: TGS, the two latencies and the load.
+func (p *printer) result() {
+	s := p.s
+	line := func(name, text string) {
+		const column = 10
+		indent := strings.Repeat(" ", column)
+		p.out.WriteString(name + indent[len(name):] + strings.ReplaceAll(wrap(text, p.o.Width-column), "\n", "\n"+indent) + "\n")
+	}
+	p.out.WriteString(p.bold("RESULT") + "\n------\n")
+	switch {
+	case s.TGS == nil:
+		line("TGS", "-")
+	case s.TGSSteady == nil:
+		line("TGS", fmt.Sprintf("%s output tokens/s per GPU of the whole cluster over the whole run, ramp-up and drain included; there is no steady window",
+			figure(s.TGS)))
+	default:
+		line("TGS", fmt.Sprintf("%s output tokens/s per GPU of the whole cluster in the steady window; %s over the whole run, ramp-up and drain included",
+			figure(s.TGSSteady), figure(s.TGS)))
+	}
+	for _, l := range []struct {
+		name string
+		p99  *float64
+	}{{"TTFT", s.P99TTFT}, {"ITL", s.P99ITL}} {
+		text := "-"
+		if l.p99 != nil {
+			text = digits(*l.p99) + " ms"
+		}
+		line(l.name+" p99", text+p.limit(l.name))
+	}
+	load := p.r.Saturation.String()
+	if s.OfferedRate != nil && s.ServedRate != nil {
+		load += fmt.Sprintf(": %s req/s arrive, %s are served in the steady window", figure(s.OfferedRate), figure(s.ServedRate))
+	}
+	line("load", load)
+	p.out.WriteString("\n")
 }
 
 // load is what was asked for and what was served.
@@ -133,17 +170,22 @@ func (p *printer) load() {
 		v := float64(s.TotalInputTokens) / whole
 		wholePrompt = &v
 	}
-	p.section(table.Row{"LOAD", "window (s)", "req/s", "prompt tokens/s", "output tokens/s"}, []table.Row{
+	p.section("LOAD", table.Row{"", "window (s)", "req/s", "prompt tokens/s", "output tokens/s"}, []table.Row{
 		{"offered while requests arrive", span(p.r.Arrivals), figure(s.OfferedRate), figure(s.OfferedPromptTokens), figure(s.OfferedOutputTokens)},
-		{"served, steady", span(p.r.Steady), figure(s.ServedRate), figure(prompt), figure(output)},
+		{"served, steady window", span(p.r.Steady), figure(s.ServedRate), figure(prompt), figure(output)},
 		{"served, whole run", span(p.r.Whole), figure(s.RequestThroughput), figure(wholePrompt), figure(s.OutputThroughput)},
 	})
-	line := fmt.Sprintf("%d requests: %d finished, %d rejected, %d unfinished; at most %d at once",
-		s.RequestsArrived, s.Completed, s.RequestsRejected, s.RequestsUnfinished, s.PeakRequestsInSystem)
-	if s.RequestGoodput != nil && s.SLOAttainment != nil {
-		line += fmt.Sprintf("; goodput %s req/s (%.1f %% within the SLO)", figure(s.RequestGoodput), *s.SLOAttainment*100)
+	requests := "requests"
+	if s.RequestsArrived == 1 {
+		requests = "request"
 	}
-	p.paragraph(line)
+	text := fmt.Sprintf("%s %s: %s finished, %s rejected, %s unfinished; at most %s at once", count(s.RequestsArrived), requests,
+		count(s.Completed), count(s.RequestsRejected), count(s.RequestsUnfinished), count(s.PeakRequestsInSystem))
+	if s.RequestGoodput != nil && s.SLOAttainment != nil {
+		text += fmt.Sprintf(". Goodput over the whole run: %s req/s, %.1f %% of the requests within the SLO",
+			figure(s.RequestGoodput), *s.SLOAttainment*100)
+	}
+	p.paragraph(text + ".")
 }
 
 // steadyTokens turns tokens per second per GPU back into tokens per second.
@@ -158,12 +200,12 @@ func steadyTokens(tgs *float64, gpus int) *float64 {
 // throughput is TGS, always with its denominator.
 func (p *printer) throughput() {
 	s := p.s
-	p.section(table.Row{"TGS", "tokens/s per GPU: counted", "over", "GPUs", "steady", "whole run"}, []table.Row{
-		{"tgs", "output tokens", "the whole cluster", s.GPUs, figure(s.TGSSteady), figure(s.TGS)},
-		{"tgs_decode", "output tokens", "decode GPUs", s.DecodeGPUs, figure(s.TGSDecodeSteady), figure(s.TGSDecode)},
-		{"  batch / TPOT", "check on tgs_decode", "decode GPUs", s.DecodeGPUs, "", figure(s.BatchOverTPOT)},
-		{"tgs_prefill", "prompt tokens", "prefill GPUs", s.PrefillGPUs, figure(s.TGSPrefillSteady), figure(s.TGSPrefill)},
-		{"tgs_offered", "output tokens asked for", "the whole cluster", s.GPUs, figure(s.TGSOffered), ""},
+	p.section("TGS (tokens per second per GPU)", table.Row{"", "which tokens", "per GPU of", "GPUs", "steady", "whole run"}, []table.Row{
+		{"tgs", "output", "the whole cluster", count(s.GPUs), figure(s.TGSSteady), figure(s.TGS)},
+		{"tgs_decode", "output", "the decode pool", count(s.DecodeGPUs), figure(s.TGSDecodeSteady), figure(s.TGSDecode)},
+		{"  batch / TPOT", "output, as a check", "the decode pool", count(s.DecodeGPUs), "", figure(s.BatchOverTPOT)},
+		{"tgs_prefill", "prompt", "the prefill pool", count(s.PrefillGPUs), figure(s.TGSPrefillSteady), figure(s.TGSPrefill)},
+		{"tgs_offered", "output asked for", "the whole cluster", count(s.GPUs), figure(s.TGSOffered), ""},
 	}, 1, 2)
 	if s.SecondsPerToken != nil {
 		p.paragraph(fmt.Sprintf("seconds_per_token %s (the other use of the word TGS: what one user waits for one more token)",
@@ -171,16 +213,34 @@ func (p *printer) throughput() {
 	}
 }
 
+// limit is the limit on a latency, if there is one, and whether it is met.
+func (p *printer) limit(name string) string {
+	for _, l := range p.r.Limits {
+		switch {
+		case l.Name != name:
+		case l.Met:
+			return fmt.Sprintf(" (SLO: at most %s ms at p%s, met)", digits(l.LimitMS), p.percentile())
+		default:
+			return fmt.Sprintf(" (SLO: at most %s ms at p%s, missed)", digits(l.LimitMS), p.percentile())
+		}
+	}
+	return ""
+}
+
+// percentile is where the SLO is judged: "99".
+func (p *printer) percentile() string {
+	return strconv.FormatFloat(p.r.Config.SLO.Percentile, 'g', -1, 64)
+}
+
 func (p *printer) latency() {
-	header := table.Row{"LATENCY (ms)", "mean", "p50", "p90", "p99", "max", "samples"}
+	header := table.Row{"", "mean", "p50", "p90", "p99", "max", "samples"}
 	limits := map[string]string{}
 	for _, l := range p.r.Limits {
 		met := "met"
 		if !l.Met {
 			met = "missed"
 		}
-		limits[l.Name] = fmt.Sprintf("p%s %s <= %s: %s", strconv.FormatFloat(p.r.Config.SLO.Percentile, 'g', -1, 64),
-			digits(l.ValueMS), digits(l.LimitMS), met)
+		limits[l.Name] = fmt.Sprintf("p%s %s <= %s: %s", p.percentile(), digits(l.ValueMS), digits(l.LimitMS), met)
 	}
 	if len(limits) > 0 {
 		header = append(header, "SLO")
@@ -197,7 +257,7 @@ func (p *printer) latency() {
 		{"E2E", p.r.E2E},
 		{"KV transfer", p.r.KVTransfer},
 	} {
-		row := table.Row{m.name, "-", "-", "-", "-", "-", m.st.Count}
+		row := table.Row{m.name, "-", "-", "-", "-", "-", count(m.st.Count)}
 		if m.st.Count > 0 {
 			for i, v := range []float64{m.st.Mean, m.st.P50, m.st.P90, m.st.P99, m.st.Max} {
 				row[i+1] = digits(v)
@@ -208,7 +268,7 @@ func (p *printer) latency() {
 		}
 		rows = append(rows, row)
 	}
-	p.section(header, rows, leftOf(header, "SLO")...)
+	p.section("LATENCY (ms)", header, rows, leftOf(header, "SLO")...)
 }
 
 func leftOf(header table.Row, name string) []int {
@@ -238,7 +298,8 @@ func (p *printer) split() {
 		})
 	}
 	rows = append(rows, table.Row{"TTFT", digits(all.TTFT), tenth(sum(allTenths)), digits(slow.TTFT), tenth(sum(slowTenths))})
-	p.section(table.Row{"TTFT SPLIT", "mean (ms)", "%", fmt.Sprintf("slowest %d (ms)", slow.Requests), "%"}, rows)
+	p.section("TTFT SPLIT (where the time to first token goes)",
+		table.Row{"", "mean (ms)", "%", fmt.Sprintf("slowest %s (ms)", count(slow.Requests)), "%"}, rows)
 }
 
 // gpuTime is what the GPUs did.
@@ -246,7 +307,7 @@ func (p *printer) gpuTime() {
 	if len(p.r.Pools) == 0 {
 		return
 	}
-	header := table.Row{"GPU TIME (%)"}
+	header := table.Row{""}
 	for a := metrics.Activity(0); a < metrics.NumActivities; a++ {
 		header = append(header, strings.ReplaceAll(strings.ReplaceAll(a.String(), "_", " "), "waiting kv", "await KV"))
 	}
@@ -264,7 +325,36 @@ func (p *printer) gpuTime() {
 		}
 		rows = append(rows, append(row, peak))
 	}
-	p.section(header, rows)
+	p.section("GPU TIME (% of the whole run, ramp-up and drain included)", header, rows)
+}
+
+// communication is what dispatches and combines consist of.
+func (p *printer) communication() {
+	var rows []table.Row
+	for i := range p.r.Pools {
+		pool := &p.r.Pools[i]
+		if pool.Comm.None() {
+			continue
+		}
+		row := table.Row{fmt.Sprintf("%s (%d)", pool.Usage.Pool, pool.Usage.GPUs)}
+		for _, t := range tenths(pool.Comm.Share[:]) {
+			row = append(row, tenth(t))
+		}
+		two := "-"
+		if n := pool.Usage.Steps; n > 0 {
+			two = percent(float64(pool.Usage.TwoBatchSteps) / float64(n))
+		}
+		rows = append(rows, append(row, percent(float64(pool.Hidden())/1e6), two))
+	}
+	if len(rows) == 0 {
+		return
+	}
+	header := table.Row{""}
+	for c := metrics.CommPart(0); c < metrics.NumCommParts; c++ {
+		header = append(header, strings.ReplaceAll(strings.ReplaceAll(c.String(), "startup", "start-up"), "ports", "own ports"))
+	}
+	p.section("DISPATCH AND COMBINE (% of their time, hidden or not)",
+		append(header, "hidden by compute", "two-batch steps"), rows)
 }
 
 // links is the load of the wiring, by tier and at its hottest.
@@ -276,9 +366,9 @@ func (p *printer) links() {
 	var rows []table.Row
 	for i := range l.Tiers {
 		t := &l.Tiers[i]
-		rows = append(rows, table.Row{t.Tier, t.Links, percent(t.Mean), percent(t.Max), figure(t.JFI), figure(t.MMR), snip(t.Busiest, 30)})
+		rows = append(rows, table.Row{t.Tier, count(t.Links), percent(t.Mean), percent(t.Max), figure(t.JFI), figure(t.MMR), snip(t.Busiest, 30)})
 	}
-	p.section(table.Row{"LINK USE", "links", "mean %", "max %", "JFI", "max/mean", "busiest"}, rows, 6)
+	p.section("LINK USE (% of the whole run)", table.Row{"", "links", "mean %", "max %", "JFI", "max/mean", "busiest"}, rows, 6)
 	if len(l.Hottest) == 0 {
 		return
 	}
@@ -290,7 +380,7 @@ func (p *printer) links() {
 			gigabytes(u.Payload[fabric.ClassKV]), gigabytes(u.Payload[fabric.ClassEP]), gigabytes(u.Wire),
 		})
 	}
-	p.section(table.Row{"HOTTEST LINKS", "tier", "rate", "busy %", "KV (GB)", "EP (GB)", "wire (GB)"}, rows, 1)
+	p.section("HOTTEST LINKS", table.Row{"", "tier", "rate", "busy %", "KV (GB)", "EP (GB)", "wire (GB)"}, rows, 1)
 }
 
 // verdict is the answers, one point each.
@@ -312,6 +402,7 @@ func (p *printer) verdict() {
 	for _, n := range p.r.Notes {
 		p.point("", "", "Note: "+n)
 	}
+	p.out.WriteString("\n")
 }
 
 // sloWhy names the limits that are missed, or what was demanded.
@@ -331,7 +422,7 @@ func sloWhy(r *metrics.Result) string {
 	case len(missed) > 0:
 		return strings.Join(missed, ", ") + at
 	}
-	return fmt.Sprintf("%d of %d requests did not finish.", r.Summary.Failed, r.Summary.RequestsArrived)
+	return fmt.Sprintf("%s of %s requests did not finish.", count(r.Summary.Failed), count(r.Summary.RequestsArrived))
 }
 
 // ANSI escape codes (ECMA-48, select graphic rendition).
@@ -408,36 +499,27 @@ func figure(v *float64) string {
 	return digits(*v)
 }
 
+// count prints a number of things, with commas between the thousands.
+func count[N ~int | ~int64](n N) string { return metrics.Thousands(strconv.FormatInt(int64(n), 10)) }
+
 // digits prints four significant digits, more before the point if there are
-// more, with commas from 10,000; three below 1.
+// more, with commas between the thousands; three below 1.
 func digits(v float64) string {
-	a := math.Abs(v)
-	switch {
+	decimals := 0
+	switch a := math.Abs(v); {
 	case a == 0:
 		return "0"
-	case a >= 9999.5:
-		return commas(strconv.FormatFloat(v, 'f', 0, 64))
 	case a >= 999.95:
-		return strconv.FormatFloat(v, 'f', 0, 64)
 	case a >= 99.995:
-		return strconv.FormatFloat(v, 'f', 1, 64)
+		decimals = 1
 	case a >= 9.9995:
-		return strconv.FormatFloat(v, 'f', 2, 64)
+		decimals = 2
 	case a >= 0.99995:
-		return strconv.FormatFloat(v, 'f', 3, 64)
+		decimals = 3
+	default:
+		return strconv.FormatFloat(v, 'g', 3, 64)
 	}
-	return strconv.FormatFloat(v, 'g', 3, 64)
-}
-
-func commas(s string) string {
-	sign := ""
-	if strings.HasPrefix(s, "-") {
-		sign, s = "-", s[1:]
-	}
-	for i := len(s) - 3; i > 0; i -= 3 {
-		s = s[:i] + "," + s[i:]
-	}
-	return sign + s
+	return metrics.Thousands(strconv.FormatFloat(v, 'f', decimals, 64))
 }
 
 // tenths cuts 100.0 % in proportion to shares, in tenths of a percent, so that
