@@ -59,6 +59,7 @@ type listing struct {
 func (l listing) write(w io.Writer, asJSON bool) error {
 	if asJSON {
 		e := json.NewEncoder(w)
+		e.SetEscapeHTML(false)
 		e.SetIndent("", "  ")
 		return e.Encode(l.data)
 	}

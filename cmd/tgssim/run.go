@@ -154,6 +154,7 @@ func met(b *bool) bool { return b != nil && *b }
 func (f *runFlags) print(w io.Writer, run *report.Run) error {
 	if f.json {
 		e := json.NewEncoder(w)
+		e.SetEscapeHTML(false)
 		e.SetIndent("", "  ")
 		return e.Encode(run.Result.Summary)
 	}
