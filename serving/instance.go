@@ -162,7 +162,7 @@ func (in *instance) close(now sim.Time) {
 	case in.stepper.phase == phaseIdle:
 		in.time.Host.Add(now-in.ended, in.gpus)
 	default:
-		in.stepper.unblock()
+		in.stepper.unblock(now)
 		a := &in.stepper.acct
 		in.time.Dispatch.Add(a.Dispatch, in.gpus)
 		in.time.Combine.Add(a.Combine, in.gpus)

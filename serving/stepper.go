@@ -173,7 +173,7 @@ func (s *stepper) advance() {
 	total := s.layers + p.maxLag
 	if s.ended[streamCompute] == total*len(p.ops[streamCompute]) {
 		if s.ended[streamComm] == total*len(p.ops[streamComm]) {
-			s.unblock()
+			s.unblock(s.engine.Now())
 			s.run(phaseEpilogue, s.work.epilogue)
 			return
 		}
@@ -211,7 +211,7 @@ func (s *stepper) advanceStream(p *program, on stream) bool {
 		s.next[on]++
 		moved = true
 		if on == streamCompute {
-			s.unblock()
+			s.unblock(s.engine.Now())
 			s.compute(o)
 		} else {
 			s.communicate(o)
@@ -274,17 +274,18 @@ func (s *stepper) block(on part) {
 	if !s.blocked {
 		s.blocked, s.blockedAt, s.blockedOn = true, s.engine.Now(), on
 	} else if s.blockedOn != on {
-		s.unblock()
+		s.unblock(s.engine.Now())
 		s.block(on)
 	}
 }
 
-func (s *stepper) unblock() {
+// unblock books the wait of the compute stream up to now.
+func (s *stepper) unblock(now sim.Time) {
 	if !s.blocked {
 		return
 	}
 	s.blocked = false
-	waited := s.engine.Now() - s.blockedAt
+	waited := now - s.blockedAt
 	if s.blockedOn == partCombine {
 		s.acct.Combine += waited
 	} else {
