@@ -309,8 +309,10 @@ func (s *setup) run(t require.TestingT) *story {
 	})
 	out.cluster, out.network = c, &s.network
 	e.RunUntil(s.until)
-	out.end = e.Now()
-	out.usage = c.Finish(e.Now())
+	if out.end = e.Now(); e.Pending() > 0 {
+		out.end = s.until
+	}
+	out.usage = c.Finish(out.end)
 	out.check(t, s)
 	return out
 }
