@@ -1,0 +1,36 @@
+package packet
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tgssim/tgssim/fabric"
+	"github.com/tgssim/tgssim/sim"
+	"github.com/tgssim/tgssim/topology"
+)
+
+// A retransmission timeout far below the queueing delay goes off while nothing
+// is lost: senders go back, and the acknowledgements of what they are to send
+// again overtake them while they wait for their turn at the NIC. Everything still
+// arrives, and nobody sends what it has not got.
+func TestSpuriousTimeouts(t *testing.T) {
+	for _, how := range []string{RecoveryGoBackN, RecoverySelective} {
+		s := preset(t, "default")
+		s.Packet.Transport.Recovery = how
+		s.Packet.Transport.Timeout = 20 * sim.Microsecond
+		b := newBench(t, s, build(t, ls128()))
+		sent := 0
+		for src := range 8 { // many queue pairs share each NIC
+			for dst := range 16 {
+				b.net.Send(fabric.Message{Src: topology.GPU(8 + src), Dst: topology.GPU(64 + dst), Bytes: 200_000, QPs: 4}, b)
+				sent++
+			}
+		}
+		require.Len(t, b.run(), sent)
+		k := b.net.Counters()
+		require.Positive(t, k.Timeouts, how)
+		require.Zero(t, k.Dropped[DropPool]+k.Dropped[DropQueue]+k.Dropped[DropHeadroom], how)
+		t.Logf("%s: %d timeouts, %d sent again", how, k.Timeouts, k.Retransmitted)
+	}
+}
