@@ -16,14 +16,14 @@ import (
 // arrives, and nobody sends what it has not got.
 func TestSpuriousTimeouts(t *testing.T) {
 	for _, how := range []string{RecoveryGoBackN, RecoverySelective} {
-		s := preset(t, "default")
+		s := preset(t, "line-rate")
 		s.Packet.Transport.Recovery = how
 		s.Packet.Transport.Timeout = 20 * sim.Microsecond
 		b := newBench(t, s, build(t, ls128()))
 		sent := 0
-		for src := range 8 { // many queue pairs share each NIC
-			for dst := range 16 {
-				b.net.Send(fabric.Message{Src: topology.GPU(8 + src), Dst: topology.GPU(64 + dst), Bytes: 200_000, QPs: 4}, b)
+		for src := range 8 { // many queue pairs share each NIC, and all go to one
+			for i := range 6 {
+				b.net.Send(fabric.Message{Src: topology.GPU(8 + src), Dst: 64, Bytes: 64 * 8192, QPs: 64, Tag: uint64(i)}, b)
 				sent++
 			}
 		}
