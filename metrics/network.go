@@ -80,8 +80,8 @@ func (x *analysis) network() {
 		a.Pool = judged.Usage.Pool
 		a.Waiter = judged.waiter()
 		if s.TGS != nil {
-			a.TGSBound = num(*s.TGS * judged.gain(judged.FabricWait()))
-			a.TGSPerfect = num(*s.TGS * judged.gain(judged.fabricBound()))
+			perfect, none := x.gains(judged)
+			a.TGSBound, a.TGSPerfect = num(*s.TGS*none), num(*s.TGS*perfect)
 		}
 		s.TGSWithoutFabricWait, s.TGSPerfectFabric = a.TGSBound, a.TGSPerfect
 		a.Sentences = append(a.Sentences, x.waitSentence(judged, a.Waiter))
@@ -138,6 +138,21 @@ func (p *PoolTime) gain(saved int) float64 {
 	return float64(busy) / float64(busy-saved)
 }
 
+// gains are the factors by which TGS could grow at most with a perfect fabric,
+// and without any waiting for the fabric: those of the judged pool when it is
+// known to limit the cluster, or else the largest of any pool.
+func (x *analysis) gains(judged *PoolTime) (perfect, none float64) {
+	perfect, none = judged.gain(judged.fabricBound()), judged.gain(judged.FabricWait())
+	if x.r.Saturation.Load == Saturated {
+		return perfect, none
+	}
+	for i := range x.r.Pools {
+		p := &x.r.Pools[i]
+		perfect, none = max(perfect, p.gain(p.fabricBound())), max(none, p.gain(p.FabricWait()))
+	}
+	return perfect, none
+}
+
 // waitedFor is the communication that most of a pool's wait is for: its
 // dispatches and combines, or the KV that is on its way to it.
 func (p *PoolTime) waitedFor() (c *Comm, isKV bool) {
@@ -187,13 +202,14 @@ func (x *analysis) waitSentence(p *PoolTime, w Waiter) string {
 	if x.r.Saturation.Load == Saturated {
 		pool += " limits this run, and its"
 	}
+	_, none := x.gains(p)
 	if p.ofBusy(p.FabricWait()) < negligible {
 		return fmt.Sprintf("The network waits for the GPUs: %s GPUs hardly ever wait for the fabric (%s of the time that they have work).",
 			pool, percent(p.ofBusy(p.FabricWait())))
 	}
 	if w == NetworkWaits {
-		return fmt.Sprintf("The network waits for the GPUs: %s GPUs spend only %s of the time that they have work waiting for %s; no communication at all would gain at most %s.",
-			pool, percent(p.ofBusy(p.FabricWait())), p.breakdown(), gainOf(p.gain(p.FabricWait())))
+		return fmt.Sprintf("The network waits for the GPUs: %s GPUs spend only %s of the time that they have work waiting for %s; no waiting at all would gain at most %s.",
+			pool, percent(p.ofBusy(p.FabricWait())), p.breakdown(), gainOf(none))
 	}
 	c, isKV := p.waitedFor()
 	head := "The GPUs wait for communication"
@@ -319,17 +335,18 @@ func (x *analysis) consistsOf(c *Comm, isKV bool) string {
 // all when the cluster does what it is asked for.
 func (x *analysis) cost(p *PoolTime, w Waiter) string {
 	c, _ := p.waitedFor()
-	fabric, all := p.gain(p.fabricBound()), gainOf(p.gain(p.FabricWait()))
+	fabric, none := x.gains(p)
+	all := gainOf(none)
 	text := ""
 	switch {
 	case fabric >= worthRunning:
-		text = fmt.Sprintf("a perfect fabric (full bandwidth on every path, no other traffic) would gain at most %s, no communication at all %s; a run with network.engine ideal shows how much of the first is real",
+		text = fmt.Sprintf("a perfect fabric (full bandwidth on every path, no other traffic) would gain at most %s (a run with network.engine ideal shows how much of it is real), and no waiting for dispatch, combine and KV at all at most %s",
 			gainOf(fabric), all)
 	case w == GPUWaitsPorts && !c.OnNVLink:
-		text = fmt.Sprintf("a better fabric would gain %s, faster NICs would help, and no communication at all would gain at most %s",
+		text = fmt.Sprintf("a better fabric would gain %s, faster NICs would help, and no waiting for dispatch, combine and KV at all would gain at most %s",
 			orNothing(fabric), all)
 	default:
-		text = fmt.Sprintf("a better fabric would gain %s, and no communication at all at most %s", orNothing(fabric), all)
+		text = fmt.Sprintf("a better fabric would gain %s, and no waiting for dispatch, combine and KV at all at most %s", orNothing(fabric), all)
 	}
 	if l := x.r.Saturation.Load; l == Underloaded || l == KeepingUp {
 		return "At this load that costs latency, not tokens: TGS is what was asked for. Under full load " + text + "."

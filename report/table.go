@@ -117,43 +117,6 @@ func (p *printer) heading(r *Run) {
 	p.out.WriteString(p.bold(wrap(line, p.o.Width)) + "\n\n")
 }
 
-// result is what a boss reads: TGS, the two latencies and the load.
-func (p *printer) result() {
-	s := p.s
-	line := func(name, text string) {
-		const column = 10
-		indent := strings.Repeat(" ", column)
-		p.out.WriteString(name + indent[len(name):] + strings.ReplaceAll(wrap(text, p.o.Width-column), "\n", "\n"+indent) + "\n")
-	}
-	p.out.WriteString(p.bold("RESULT") + "\n------\n")
-	switch {
-	case s.TGS == nil:
-		line("TGS", "-")
-	case s.TGSSteady == nil:
-		line("TGS", fmt.Sprintf("%s output tokens/s per GPU of the whole cluster over the whole run, ramp-up and drain included; there is no steady window",
-			figure(s.TGS)))
-	default:
-		line("TGS", fmt.Sprintf("%s output tokens/s per GPU of the whole cluster in the steady window; %s over the whole run, ramp-up and drain included",
-			figure(s.TGSSteady), figure(s.TGS)))
-	}
-	for _, l := range []struct {
-		name string
-		p99  *float64
-	}{{"TTFT", s.P99TTFT}, {"ITL", s.P99ITL}} {
-		text := "-"
-		if l.p99 != nil {
-			text = digits(*l.p99) + " ms"
-		}
-		line(l.name+" p99", text+p.limit(l.name))
-	}
-	load := p.r.Saturation.String()
-	if s.OfferedRate != nil && s.ServedRate != nil {
-		load += fmt.Sprintf(": %s req/s arrive, %s are served in the steady window", figure(s.OfferedRate), figure(s.ServedRate))
-	}
-	line("load", load)
-	p.out.WriteString("\n")
-}
-
 // load is what was asked for and what was served.
 func (p *printer) load() {
 	s := p.s
@@ -211,25 +174,6 @@ func (p *printer) throughput() {
 		p.paragraph(fmt.Sprintf("seconds_per_token %s (the other use of the word TGS: what one user waits for one more token)",
 			figure(s.SecondsPerToken)))
 	}
-}
-
-// limit is the limit on a latency, if there is one, and whether it is met.
-func (p *printer) limit(name string) string {
-	for _, l := range p.r.Limits {
-		switch {
-		case l.Name != name:
-		case l.Met:
-			return fmt.Sprintf(" (SLO: at most %s ms at p%s, met)", digits(l.LimitMS), p.percentile())
-		default:
-			return fmt.Sprintf(" (SLO: at most %s ms at p%s, missed)", digits(l.LimitMS), p.percentile())
-		}
-	}
-	return ""
-}
-
-// percentile is where the SLO is judged: "99".
-func (p *printer) percentile() string {
-	return strconv.FormatFloat(p.r.Config.SLO.Percentile, 'g', -1, 64)
 }
 
 func (p *printer) latency() {
@@ -381,80 +325,6 @@ func (p *printer) links() {
 		})
 	}
 	p.section("HOTTEST LINKS", table.Row{"", "tier", "rate", "busy %", "KV (GB)", "EP (GB)", "wire (GB)"}, rows, 1)
-}
-
-// verdict is the answers, one point each.
-func (p *printer) verdict() {
-	p.out.WriteString(p.bold("VERDICT") + "\n-------\n")
-	v := &p.r.Saturation
-	word := strings.ToUpper(v.String()[:1]) + v.String()[1:]
-	p.point(word, loadColor(v.Load), v.Evidence)
-	for _, s := range p.r.Network.Sentences {
-		p.point("", "", s)
-	}
-	switch m := p.s.SLOMet; {
-	case m == nil:
-	case *m:
-		p.point("SLO met", green, sloWhy(p.r))
-	default:
-		p.point("SLO missed", red, sloWhy(p.r))
-	}
-	for _, n := range p.r.Notes {
-		p.point("", "", "Note: "+n)
-	}
-	p.out.WriteString("\n")
-}
-
-// sloWhy names the limits that are missed, or what was demanded.
-func sloWhy(r *metrics.Result) string {
-	var missed, all []string
-	for _, l := range r.Limits {
-		t := fmt.Sprintf("%s %s of at most %s ms", l.Name, digits(l.ValueMS), digits(l.LimitMS))
-		all = append(all, t)
-		if !l.Met {
-			missed = append(missed, t)
-		}
-	}
-	at := " at p" + strconv.FormatFloat(r.Config.SLO.Percentile, 'g', -1, 64) + "."
-	switch {
-	case r.Summary.SLOMet != nil && *r.Summary.SLOMet:
-		return strings.Join(all, ", ") + at
-	case len(missed) > 0:
-		return strings.Join(missed, ", ") + at
-	}
-	return fmt.Sprintf("%s of %s requests did not finish.", count(r.Summary.Failed), count(r.Summary.RequestsArrived))
-}
-
-// ANSI escape codes (ECMA-48, select graphic rendition).
-const (
-	bold   = "\x1b[1m"
-	red    = "\x1b[1;31m"
-	green  = "\x1b[1;32m"
-	yellow = "\x1b[1;33m"
-	reset  = "\x1b[0m"
-)
-
-func loadColor(l metrics.Load) string {
-	switch l {
-	case metrics.Saturated:
-		return red
-	case metrics.Inconclusive:
-		return yellow
-	}
-	return green
-}
-
-// point is one verdict, in its colour, and why.
-func (p *printer) point(word, color, why string) {
-	const indent = "  "
-	if word != "" {
-		why = word + ". " + why
-	}
-	plain := wrap(why, p.o.Width-len(indent))
-	if p.o.Color && word != "" && strings.HasPrefix(plain, word) {
-		plain = color + word + reset + plain[len(word):]
-	}
-	p.out.WriteString("* " + strings.ReplaceAll(plain, "\n", "\n"+indent) + "\n")
 }
 
 func (p *printer) paragraph(s string) { p.out.WriteString(wrap(s, p.o.Width) + "\n\n") }
