@@ -84,22 +84,31 @@ func (b *Simulation) Progress() Progress {
 // notes are what the reader of the results should know of the workload and the
 // cluster.
 func (b *Simulation) notes(usage []serving.PoolUsage) (notes []string) {
-	say := func(n int, format string) {
-		if n > 0 {
-			notes = append(notes, fmt.Sprintf(format, n))
+	say := func(n int, one, many string) {
+		switch {
+		case n == 1:
+			notes = append(notes, one)
+		case n > 1:
+			notes = append(notes, fmt.Sprintf(many, n))
 		}
 	}
 	st := b.Source.Stats()
-	say(st.Trace.Dropped, "%d rows of the trace have a zero length and were left out.")
-	say(st.Trace.ZeroPrompt+st.Trace.ZeroOutput-st.Trace.Dropped, "%d zero lengths of the trace were raised to one token.")
-	say(st.Trace.OutOfOrder, "%d rows of the trace are out of order; they were played in order of time.")
-	say(st.Trace.Unplayed, "%d rows of the trace were left out by workload.requests or workload.duration.")
-	say(st.Clamped, "%d lengths were drawn outside their bounds and put at the nearer one.")
+	say(st.Trace.Dropped, "1 row of the trace has a zero length and was left out.",
+		"%d rows of the trace have a zero length and were left out.")
+	say(st.Trace.ZeroPrompt+st.Trace.ZeroOutput-st.Trace.Dropped, "1 zero length of the trace was raised to one token.",
+		"%d zero lengths of the trace were raised to one token.")
+	say(st.Trace.OutOfOrder, "1 row of the trace is out of order; it was played in order of time.",
+		"%d rows of the trace are out of order; they were played in order of time.")
+	say(st.Trace.Unplayed, "1 row of the trace was left out by workload.requests or workload.duration.",
+		"%d rows of the trace were left out by workload.requests or workload.duration.")
+	say(st.Clamped, "1 length was drawn outside its bounds and put at the nearer one.",
+		"%d lengths were drawn outside their bounds and put at the nearer one.")
 	if st.PastClock {
 		notes = append(notes, "The arrivals left the 106 days that the clock covers; the rest was not played.")
 	}
 	c := &b.Scenario.Serving
-	say(b.Graph.GPUs()-c.Prefill.GPUs()-c.Decode.GPUs(), "%d GPUs of the cluster are in no pool; tgs counts them.")
+	say(b.Graph.GPUs()-c.Prefill.GPUs()-c.Decode.GPUs(), "1 GPU of the cluster is in no pool; tgs counts it.",
+		"%d GPUs of the cluster are in no pool; tgs counts them.")
 	if st.Blocks > 0 {
 		notes = append(notes, "The prompts share prefixes, and no cache makes use of it: prefix caching is not modelled.")
 	}
