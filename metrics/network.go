@@ -1,7 +1,9 @@
 package metrics
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/tgssim/tgssim/serving"
@@ -129,13 +131,11 @@ func (x *analysis) judged() *PoolTime {
 }
 
 // gain is the factor by which a pool would get its work done faster if it saved
-// a share of its GPU time, in millionths.
+// a share of its GPU time, in millionths; of a pool that would have nothing left
+// to do, a millionth is left.
 func (p *PoolTime) gain(saved int) float64 {
-	busy := p.Busy()
-	if busy <= saved {
-		return 1
-	}
-	return float64(busy) / float64(busy-saved)
+	busy := max(p.Busy(), 1)
+	return float64(busy) / float64(busy-min(saved, busy-1))
 }
 
 // gains are the factors by which TGS could grow at most with a perfect fabric,
@@ -174,19 +174,44 @@ func (p *PoolTime) waiter() Waiter {
 // cause is the largest part of communication, the one nearest to the GPU among
 // equals.
 func (c *Comm) cause() Waiter {
+	first, _ := c.causes()
+	return first
+}
+
+// closeCall is the part of the largest cause from which the second largest is as
+// good as equal: seeds alone could swap them.
+const closeCall = 0.8
+
+// causes are the largest part of communication and, when it is as good as equal,
+// the second largest, or else WaiterUnknown.
+func (c *Comm) causes() (first, second Waiter) {
 	if c.None() {
-		return GPUWaits
+		return GPUWaits, WaiterUnknown
 	}
-	cause, most := GPUWaitsLatency, c.Share[CommStartup]+c.Share[CommLatency]
-	for _, k := range []struct {
+	type part struct {
 		cause Waiter
-		part  CommPart
-	}{{GPUWaitsPorts, CommPorts}, {GPUWaitsPaths, CommPaths}, {GPUWaitsContention, CommContention}} {
-		if c.Share[k.part] > most {
-			cause, most = k.cause, c.Share[k.part]
-		}
+		share int
 	}
-	return cause
+	parts := []part{
+		{GPUWaitsLatency, c.Share[CommStartup] + c.Share[CommLatency]},
+		{GPUWaitsPorts, c.Share[CommPorts]},
+		{GPUWaitsPaths, c.Share[CommPaths]},
+		{GPUWaitsContention, c.Share[CommContention]},
+	}
+	slices.SortStableFunc(parts, func(a, b part) int { return cmp.Compare(b.share, a.share) })
+	if float64(parts[1].share) >= closeCall*float64(parts[0].share) {
+		second = parts[1].cause
+	}
+	return parts[0].cause, second
+}
+
+// mainly names what is waited for, both causes when they are as good as equal.
+func (x *analysis) mainly(c *Comm) string {
+	first, second := c.causes()
+	if second == WaiterUnknown {
+		return "mainly for " + x.causeName(c, first)
+	}
+	return "for " + x.causeName(c, first) + " and about as much for " + x.causeName(c, second)
 }
 
 // dominates is the share, in millionths, from which start-up and latency leave
@@ -217,11 +242,11 @@ func (x *analysis) waitSentence(p *PoolTime, w Waiter) string {
 	case w == GPUWaitsLatency && c.Share[CommStartup]+c.Share[CommLatency] >= dominates:
 		head += ", but not for bandwidth"
 	case w == GPUWaitsLatency:
-		head += ", mainly for " + x.causeName(c, w)
+		head += ", " + x.mainly(c)
 	case w == GPUWaitsPorts && c.OnNVLink:
 		head += " inside their servers, over NVLink"
 	case w != GPUWaits:
-		head = "The GPUs wait for the network, mainly for " + x.causeName(c, w)
+		head = "The GPUs wait for the network, " + x.mainly(c)
 	}
 	return fmt.Sprintf("%s: %s GPUs spend %s of the time that they have work waiting for %s.%s %s", head, pool,
 		percent(p.ofBusy(p.FabricWait())), p.breakdown(), x.consistsOf(c, isKV), x.cost(p, w))
@@ -230,12 +255,12 @@ func (x *analysis) waitSentence(p *PoolTime, w Waiter) string {
 // otherSentence is a word on a pool that was not judged and waits too.
 func (x *analysis) otherSentence(p *PoolTime) string {
 	c, _ := p.waitedFor()
-	for_ := ""
-	if w := c.cause(); w != GPUWaits {
-		for_ = ", mainly for " + x.causeName(c, w)
+	why := ""
+	if !c.None() {
+		why = ", " + x.mainly(c)
 	}
 	return fmt.Sprintf("%s GPUs wait %s of the time that they have work%s.",
-		strings.ToUpper(p.Usage.Pool[:1])+p.Usage.Pool[1:], percent(p.ofBusy(p.FabricWait())), for_)
+		strings.ToUpper(p.Usage.Pool[:1])+p.Usage.Pool[1:], percent(p.ofBusy(p.FabricWait())), why)
 }
 
 // causeName names what is waited for.

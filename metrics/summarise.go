@@ -70,7 +70,7 @@ func (x *analysis) notes() {
 			requests(n), was)
 	}
 	x.rejections()
-	if life := x.r.E2E.Mean; life > 0 && x.r.Steady.Length().Milliseconds() < life {
+	if life := x.r.E2E.Mean; life > 0 && x.r.Steady.Length() > 0 && x.r.Steady.Length().Milliseconds() < life {
 		x.note("Steady-state figures rest on %s s, less than one mean end-to-end latency (%s s): they still hold ramp-up.",
 			short(x.r.Steady.Length().Seconds()), short(life/1e3))
 	}
