@@ -27,6 +27,7 @@ func (in *instance) planDecode(now sim.Time, w *work) bool {
 		most = max(most, len(r.running))
 	}
 	in.batch = in.requests
+	in.pool.peakBatch = max(in.pool.peakBatch, most)
 	if in.requests == 0 {
 		return false
 	}

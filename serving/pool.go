@@ -24,6 +24,8 @@ type pool struct {
 	chosen    int64 // least loaded: how many requests have been routed
 	// tokenBytes is the size of one token's bf16 activations in an all-reduce.
 	tokenBytes int64
+	// peakBatch is the most requests that a rank has decoded in one step.
+	peakBatch int
 }
 
 // A rank is one attention rank: a TP group with its own queue and KV blocks.
@@ -144,6 +146,9 @@ func (p *pool) close(now sim.Time) PoolUsage {
 	for _, r := range p.ranks {
 		u.KVBlocks = r.blocks.capacity
 		u.PeakKVBlocks = max(u.PeakKVBlocks, r.blocks.peak)
+	}
+	if p == p.c.decode {
+		u.BatchLimit, u.PeakBatch = p.cfg.MaxBatchRequests, p.peakBatch
 	}
 	return u
 }

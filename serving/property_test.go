@@ -99,7 +99,7 @@ func drawSetup(t *rapid.T) *setup {
 	n.perByte = rapid.SampledFrom([]sim.Time{0, 10 * sim.Nanosecond}).Draw(t, "kv byte")
 	n.dispatch = sim.Time(rapid.IntRange(0, 40).Draw(t, "dispatch")) * 2 * us
 	n.combine = sim.Time(rapid.IntRange(0, 40).Draw(t, "combine")) * 2 * us
-	n.perUnit = rapid.SampledFrom([]sim.Time{0, 2 * us}).Draw(t, "unit")
+	n.perUnit = rapid.SampledFrom([]sim.Time{0, 2 * us, 50 * us}).Draw(t, "unit")
 	n.paths = rapid.SampledFrom([]sim.Time{0, 7 * us}).Draw(t, "paths")
 	n.contention = rapid.SampledFrom([]sim.Time{0, 11 * us}).Draw(t, "contention")
 	return s

@@ -160,6 +160,9 @@ type PoolUsage struct {
 	Tokens int64
 	// KVBlocks and PeakKVBlocks are capacity and the highest use, of one rank.
 	KVBlocks, PeakKVBlocks int
+	// BatchLimit and PeakBatch are the most requests that a rank may run at once
+	// and the most that one did; 0 in a prefill pool, which counts tokens.
+	BatchLimit, PeakBatch int
 }
 
 // A Listener hears what happens in a run. Nil fields are skipped. The pointers

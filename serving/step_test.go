@@ -205,18 +205,18 @@ func TestDecodeReadsItsContext(t *testing.T) {
 // the one they get, two in the first micro-batch.
 func TestTwoBatchDecodeSharesTheKV(t *testing.T) {
 	s := twoBatches(requests(at(0, 29, 1), at(0, 29, 1), at(0, 29, 1)))
-	s.config.Prefill.DP, s.config.Decode.DP, s.config.Decode.TP = 1, 1, 1
-	s.config.Decode.TP, s.config.Prefill.TP = 2, 2
+	s.config.Prefill.DP, s.config.Prefill.TP = 1, 2
+	s.config.Decode.DP, s.config.Decode.TP = 1, 2
 	s.config.Decode.AllReduceStartup = 0
 	s.decode = fakeCost{moe: 1, perKV: us, head: us, kvTokens: 1 << 20, kvBytes: 1}
-	s.network.dispatch, s.network.combine = 1000*us, 1000*us
+	s.network.dispatch, s.network.combine, s.network.perUnit = 1000*us, 1500*us, 100*us
 	o := s.run(t)
 	st := o.steps[len(o.steps)-1]
-	// out0 64 (60 and its reduce of two), dispatch0 to 1064 beside out1 32, then
-	// dispatch1 behind combine0 to 3064, combine1 to 4064.
+	// out0 64 (60 and the reduce of two), dispatch0 to 1264, out1 32 beside
+	// combine0 to 2964, dispatch1 to 4064, combine1 to 5664.
 	require.Equal(t, 90*us+2*us, st.Compute)
 	require.Equal(t, (2+1)*2*us, st.AllReduce)
-	require.Equal(t, (4064+2)*us, st.End-st.Start)
+	require.Equal(t, (5664+2)*us, st.End-st.Start)
 	require.Equal(t, [][]int64{{2}, {2}, {1}, {1}}, o.network.units[len(o.network.units)-4:])
 }
 
