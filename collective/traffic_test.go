@@ -80,12 +80,12 @@ func TestEmptySharesAreLeftOut(t *testing.T) {
 // Queue pairs are the setting, or else DeepEP's: 12 channels in normal mode, one
 // per expert of a GPU in low-latency mode.
 func TestQueuePairs(t *testing.T) {
-	p := place(servers(t, 4), 32, 1)
+	p := place(servers(t, 2), 16, 1)
 	for _, c := range []struct {
 		mode      string
 		set, want int
 	}{
-		{ModeNormal, 0, 12}, {ModeLowLatency, 0, 8},
+		{ModeNormal, 0, 12}, {ModeLowLatency, 0, 16},
 		{ModeNormal, 1, 1}, {ModeLowLatency, 1, 1}, {ModeNormal, 5, 5}, {ModeLowLatency, 5, 5},
 	} {
 		cfg := DefaultDecode()
