@@ -115,6 +115,7 @@ func (b *bench) idle() {
 	require.Equal(b.t, t.SentBytes, t.DeliveredBytes)
 	require.Equal(b.t, t.SentMessages, t.DeliveredMessages)
 	require.Equal(b.t, [fabric.NumClasses]units.Bytes{}, t.InFlightBytes)
+	require.Empty(b.t, n.Notices())
 	require.NoError(b.t, n.Check())
 	require.Zero(b.t, n.inUse, "packets in use")
 	require.Zero(b.t, b.engine.Pending())

@@ -242,6 +242,15 @@ func TestDrain(t *testing.T) {
 	require.InEpsilon(t, float64(n*4*83_200*sim.Picosecond), float64(d.Arrived), 0.001)
 	require.Positive(t, b.net.Counters().Pauses)
 	require.Zero(t, b.net.Counters().Dropped)
+
+	// 64 KiB, paused at half, do not hold what 2 us of the way back bring: some is
+	// lost there, and sent again.
+	s.Packet.NIC.DrainBuffer = 64 * units.KiB
+	s.Packet.Transport.Timeout = 100 * sim.Microsecond
+	b = newBench(t, s, build(t, star(2, 400*units.Gbps)))
+	b.net.Send(fabric.Message{Src: 0, Dst: 1, Bytes: 4 << 20}, b)
+	b.run()
+	require.Positive(t, b.net.Counters().Dropped[DropNIC])
 }
 
 // Over eight paths of which one has a tenth of the rate, packets overtake each other:

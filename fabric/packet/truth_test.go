@@ -21,6 +21,7 @@ func lossless(t tester) Settings {
 	s.Fabric.Header = 64
 	s.Congestion.Algorithm = "none"
 	s.Packet.Transport.WindowBDP = 0
+	s.Packet.DeadlockCheck = 3 * sim.Microsecond // pauses galore, and no deadlock
 	return s
 }
 
