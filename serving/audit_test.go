@@ -70,6 +70,16 @@ func (o *story) checkAdmission(t require.TestingT, s *setup) {
 			later += r.OutputTokens - 1
 		}
 	}
+	if s.config.Prefill.Router == RouterRoundRobin {
+		turn := 0
+		byID := o.byID()
+		for id := range len(o.records) {
+			if r := byID[id]; r.Outcome == Finished {
+				require.Equal(t, turn, r.PrefillRank, "request %d", id)
+				turn = (turn + 1) % (s.config.Prefill.Instances * s.config.Prefill.DP)
+			}
+		}
+	}
 	for gap, n := range o.gaps {
 		require.Positive(t, gap)
 		later -= n

@@ -161,6 +161,37 @@ func TestRouters(t *testing.T) {
 	require.Equal(t, []int{0, 1, 1, 1}, ranks(RouterLeastLoaded))
 }
 
+// The ranks of one instance are ranks to a router, too.
+func TestRoutersInsideAnInstance(t *testing.T) {
+	ranks := func(router string) (got []int) {
+		s := moeSetup(requests(at(0, 300, 1), at(0, 100, 1), at(0, 100, 1), at(0, 100, 1)))
+		s.config.Prefill.Router = router
+		got = make([]int, 4)
+		for _, r := range s.run(t).records {
+			got[r.ID] = r.PrefillRank
+		}
+		return got
+	}
+	require.Equal(t, []int{0, 1, 0, 1}, ranks(RouterRoundRobin))
+	require.Equal(t, []int{0, 1, 1, 1}, ranks(RouterLeastLoaded))
+}
+
+// A prefill rank's load is prompt tokens, a decode rank's KV blocks of prompt and
+// output: of blocks of 16, 32 and 17 tokens fill two each.
+func TestLoads(t *testing.T) {
+	s := newSetup(requests(at(0, 31, 1), at(0, 16, 1), at(0, 5, 1)))
+	s.config.KV.BlockTokens = 16
+	s.config.Prefill.Instances, s.config.Decode.Instances = 2, 2
+	s.prefill.perToken, s.prefill.fixed = 0, ms // all are done at once, the first rank's first
+	s.config.Prefill.MaxBatchRequests = 3
+	prefill, decode := [3]int{}, [3]int{}
+	for _, r := range s.run(t).records {
+		prefill[r.ID], decode[r.ID] = r.PrefillRank, r.DecodeRank
+	}
+	require.Equal(t, [3]int{0, 1, 1}, prefill)
+	require.Equal(t, [3]int{0, 1, 0}, decode)
+}
+
 // A DP instance steps as one: the rank with less to do waits at the barrier, for
 // 200 us in each of 4 layers.
 func TestBarrier(t *testing.T) {
