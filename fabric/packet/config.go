@@ -77,8 +77,8 @@ var pathChoices = []string{PathECMP, PathFlowlet, PathSprayRandom, PathSprayRoun
 type TransportConfig struct {
 	// WindowBDP bounds what a queue pair may have under way to so many
 	// bandwidth-delay products of its path, when congestion control is "none"
-	// with no window of its own; 0 is no bound. 1.25 is 128 packets on the
-	// reference fabric: line rate with a quarter to spare.
+	// with no window of its own; 0 is no bound. 1.25 is 126 packets on the
+	// reference's fabric, which used 128: line rate with a quarter to spare.
 	WindowBDP float64 `yaml:"window_bdp"`
 	// AckBytes is an acknowledgement or CNP on the wire: 86 B are Ethernet 14,
 	// IPv4 20, UDP 8, BTH 12, AETH 4, ICRC 4, FCS 4, preamble 8 and gap 12.
@@ -102,7 +102,9 @@ type TransportConfig struct {
 	// be taken for lost. 1 is right where nothing reorders; 0 is 1 on fixed paths
 	// and half the reorder window otherwise.
 	ReorderTolerance int `yaml:"reorder_tolerance"`
-	// Timeout is the retransmission timeout without progress. ConWeave's IRN uses
+	// Timeout is the retransmission timeout without progress; it doubles with each
+	// that passes in vain, up to 64 times, and is itself again with the first
+	// progress (adaptive retransmission of ConnectX). ConWeave's IRN uses
 	// 320 us; ConnectX's least is 4.096 us x 2^n.
 	Timeout sim.Time `yaml:"timeout"`
 }

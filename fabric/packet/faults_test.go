@@ -80,8 +80,47 @@ func TestRepair(t *testing.T) {
 	b := newBench(t, s, g)
 	b.net.Send(fabric.Message{Src: 0, Dst: 1, Bytes: 1 << 20}, b)
 	d := b.run()[0] // the only way is down for 5 ms
-	require.Greater(t, d.Arrived, 5*sim.Millisecond)
-	require.Less(t, d.Arrived, 6*sim.Millisecond)
+	// It is tried after 0.1, 0.3, 0.7, 1.5, 3.1 and 6.3 ms: the timeout doubles.
+	require.InDelta(t, 6322, d.Arrived.Microseconds(), 2)
+}
+
+// A link that fails while it is paused, and comes back while the other end still
+// wants it paused: the old pause must not last for ever, nor the new one be
+// forgotten, or headroom would overflow.
+func TestFailureUnderPause(t *testing.T) {
+	s := lossless(t)
+	s.Congestion.Buffer.StaticThreshold = 200 * units.KB
+	s.Congestion.Buffer.Headroom = congestion.HeadroomConfig{Bytes: 500_000}
+	s.Packet.Transport.Timeout = 200 * sim.Microsecond
+	for _, up := range []sim.Time{101, 103, 107, 113, 127, 140} {
+		s.Packet.Faults = []Fault{{Link: "nic1>leaf0", At: 100 * sim.Microsecond, Rate: 0}, {Link: "nic1>leaf0", At: up * sim.Microsecond, Rate: 1}}
+		b := newBench(t, s, build(t, star(9, 400*units.Gbps)))
+		for i := range 8 {
+			b.net.Send(fabric.Message{Src: topology.GPU(1 + i), Dst: 0, Bytes: 4 << 20}, b)
+		}
+		b.run()
+		require.Positive(t, b.net.PortStats(topology.LinkID(b.net.nics[1].port)).Pauses)
+		require.Positive(t, b.net.Counters().Dropped[DropLinkDown])
+		require.Zero(t, b.net.Counters().Dropped[DropHeadroom])
+	}
+}
+
+// A spray leaves a dead path out once the failure is known.
+func TestSprayAroundFailure(t *testing.T) {
+	g := build(t, ls128())
+	s := preset(t, "line-rate")
+	s.Packet.Path.Choice = PathSprayRoundRobin
+	s.Packet.FaultDetection = 10 * sim.Microsecond
+	s.Packet.Transport.Timeout = 50 * sim.Microsecond
+	s.Packet.Faults = []Fault{{Link: "leaf0>spine3", At: 20 * sim.Microsecond, Rate: 0}}
+	b := newBench(t, s, g)
+	b.net.Send(fabric.Message{Src: 0, Dst: 127, Bytes: 8 << 20}, b)
+	b.engine.RunUntil(30 * sim.Microsecond)
+	lost := b.net.Counters().Dropped[DropLinkDown]
+	// One packet in eight of 10 us of sending, and of the microsecond on the wire.
+	require.InDelta(t, 11_000/83.2/8, lost, 3)
+	b.run()
+	require.Equal(t, lost, b.net.Counters().Dropped[DropLinkDown])
 }
 
 func TestUnknownLink(t *testing.T) {

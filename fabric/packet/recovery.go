@@ -251,9 +251,17 @@ func (n *Network) watch(q *sender, now sim.Time) {
 	q.heard = now
 	if !q.timed {
 		q.timed = true
-		n.engine.Arm(q.timer, now+n.rto)
+		n.engine.Arm(q.timer, now+n.patience(q))
 	}
 }
+
+// patience is how long a sender waits for progress: the timeout, twice as long
+// after each in a row that has passed in vain, up to 64 times. Without that, what
+// is sent again sooner than queues drain can fill them for ever.
+func (n *Network) patience(q *sender) sim.Time { return n.rto << min(q.timeouts, maxBackoff) }
+
+// maxBackoff is the number of times that the retransmission timeout doubles.
+const maxBackoff = 6
 
 // timeout is a sender's retransmission timer.
 func (n *Network) timeout(qp uint32, now sim.Time) {
@@ -263,13 +271,14 @@ func (n *Network) timeout(qp uint32, now sim.Time) {
 		return
 	}
 	q.timed = true
-	if due := q.heard + n.rto; due > now {
+	if due := q.heard + n.patience(q); due > now {
 		n.engine.Arm(q.timer, due)
 		return
 	}
 	n.count.Timeouts++
 	q.heard = now
-	n.engine.Arm(q.timer, now+n.rto)
+	q.timeouts = min(q.timeouts+1, maxBackoff)
+	n.engine.Arm(q.timer, now+n.patience(q))
 	if n.selective {
 		// The first packet that is missing, and the last sent, as a probe to which
 		// the receiver answers with all that it misses between.

@@ -19,9 +19,10 @@ type sender struct {
 	ringNext             uint32
 	state                senderState
 	prio, class          uint8
-	timed                bool // the retransmission timer is armed
-	active               bool // counts towards the NIC's queue pairs with work
-	queued               bool // waits to be active
+	timed                bool  // the retransmission timer is armed
+	active               bool  // counts towards the NIC's queue pairs with work
+	queued               bool  // waits to be active
+	timeouts             uint8 // in a row, without progress
 
 	// cur is the work request of packet next and curEnd the packet after it.
 	cur, curEnd uint32
@@ -248,7 +249,7 @@ func (n *Network) reply(id uint32, now sim.Time) {
 
 // acknowledged moves on to una and releases the requests before it.
 func (n *Network) acknowledged(q *sender, una uint32, now sim.Time) {
-	q.una, q.heard = una, now
+	q.una, q.heard, q.timeouts = una, now, 0
 	behind := int32(una-q.next) > 0 // it went back too far
 	for q.first != none && int32(una-n.requests[q.first].end) >= 0 {
 		w := q.first

@@ -150,6 +150,12 @@ func TestCNPs(t *testing.T) {
 		for i := range 4 {
 			b.net.Send(fabric.Message{Src: topology.GPU(1 + i), Dst: 0, Bytes: 4 << 20}, b)
 		}
+		// The first pair of packets to meet is at the leaf after 1.083 us; one waits
+		// and is not marked, the next ones are, and a CNP needs 2 us and more back.
+		b.engine.RunUntil(delay + 4*sim.Microsecond)
+		require.Zero(t, b.net.Counters().CNPs)
+		b.engine.RunUntil(delay + 5*sim.Microsecond)
+		require.Positive(t, b.net.Counters().CNPs)
 		b.run()
 		return b.net.Counters().CNPs, b.engine.Now()
 	}

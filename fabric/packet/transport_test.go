@@ -334,6 +334,64 @@ func TestStaticPath(t *testing.T) {
 	}
 }
 
+// The destination's number chooses where the index is -1.
+func TestStaticPathByDestination(t *testing.T) {
+	g := build(t, ls128())
+	s := preset(t, "line-rate")
+	s.Packet.Path.Choice = PathStatic
+	b := newBench(t, s, g)
+	for dst := topology.GPU(64); dst < 80; dst++ {
+		require.Equal(t, g.Paths(g.NICOf(0), g.NICOf(dst))[dst%8], b.net.pathOf(0, dst, 0))
+	}
+}
+
+// Sprays begin on different paths, so that short messages do not all take the
+// first one.
+func TestSpraysBeginApart(t *testing.T) {
+	s := preset(t, "line-rate")
+	s.Packet.Path.Choice = PathSprayRoundRobin
+	b := newBench(t, s, build(t, ls128()))
+	for i := range 8 {
+		b.net.Send(fabric.Message{Src: topology.GPU(i), Dst: topology.GPU(64 + i), Bytes: 4096}, b)
+	}
+	b.run()
+	used := 0
+	for _, l := range b.net.graph.Out(b.net.graph.LeafOf(b.net.graph.NICOf(0)))[8:] {
+		if b.net.PortStats(l).Packets[0] > 0 {
+			used++
+		}
+	}
+	require.Greater(t, used, 2)
+}
+
+// A spray's time alone is not held to one path: four uplinks of 100 Gb/s carry
+// what a NIC of 400 Gb/s sends.
+func TestSprayAlone(t *testing.T) {
+	tc := bare(4, 2, 4)
+	tc.LinkRate, tc.Oversubscription, tc.UplinksPerLeaf = 100*units.Gbps, 0, 4
+	for _, choice := range []string{PathECMP, PathSprayRoundRobin} {
+		s := unpaced()
+		s.Packet.Path.Choice = choice
+		b := newBench(t, s, build(t, tc))
+		b.net.Send(fabric.Message{Src: 0, Dst: 3, Bytes: 1000 * 4096}, b)
+		d := b.run()[0]
+		if choice == PathECMP {
+			require.Greater(t, d.Wire, 3*d.Ideal)
+		} else {
+			require.Equal(t, d.Ideal, d.Wire)
+		}
+		require.InEpsilon(t, float64(d.Wire), float64(d.Arrived), 0.01)
+	}
+}
+
+// The window is 1.25 bandwidth-delay products: 8 us of fibre, four packets and
+// four acknowledgements are 8.338 us, which at 400 Gb/s are 100.2 packets of
+// 4,160 B.
+func TestWindow(t *testing.T) {
+	b := newBench(t, preset(t, "line-rate"), build(t, ls128()))
+	require.EqualValues(t, 126, b.net.senders[b.net.queuePair(0, 127, 0, 0)].window)
+}
+
 // Trains are for speed: their error on an incast is nil, on a permutation small.
 func TestTrain(t *testing.T) {
 	for _, c := range []struct {
