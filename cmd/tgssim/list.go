@@ -80,25 +80,19 @@ type scenarioRow struct {
 }
 
 func listScenarios() (listing, error) {
-	l := listing{header: []string{"scenario", "what it shows"}, notes: []string{"Run one with `tgssim run NAME`."}}
-	var data []scenarioRow
-	for _, name := range scenarios.Names() {
-		d, err := scenarios.Description(name)
-		if err != nil {
-			return l, err
-		}
-		data = append(data, scenarioRow{name, d})
-		l.rows = append(l.rows, []string{name, d})
-	}
-	l.data = data
-	return l, nil
+	return described("scenario", scenarios.Names(), scenarios.Description, "Run one with `tgssim run NAME`.")
 }
 
 func listFabrics() (listing, error) {
-	l := listing{header: []string{"fabric", "what it shows"}, notes: []string{"Run one with `tgssim net NAME`."}}
+	return described("fabric", scenarios.FabricNames(), scenarios.FabricDescription, "Run one with `tgssim net NAME`.")
+}
+
+// described lists names with their one-line descriptions.
+func described(what string, names []string, describe func(string) (string, error), note string) (listing, error) {
+	l := listing{header: []string{what, "what it shows"}, notes: []string{note}}
 	var data []scenarioRow
-	for _, name := range scenarios.FabricNames() {
-		d, err := scenarios.FabricDescription(name)
+	for _, name := range names {
+		d, err := describe(name)
 		if err != nil {
 			return l, err
 		}
