@@ -1,6 +1,7 @@
 package serving
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -303,6 +304,23 @@ func TestDecodeInstances(t *testing.T) {
 	}
 	require.Equal(t, [2]int{9, 2}, steps)
 	require.Equal(t, "decode1 combine 1", o.network.specs[len(o.network.specs)-1].Name)
+}
+
+// Each pool's collectives follow its own settings and lie on its own GPUs.
+func TestCollectivesOfEachPool(t *testing.T) {
+	s := moeSetup(requests(at(0, 10, 1)))
+	s.config.Prefill.MoE.QPs, s.config.Decode.MoE.QPs = 3, 5
+	o := s.run(t)
+	require.Len(t, o.network.specs, 8)
+	for i, spec := range o.network.specs {
+		pool := [2]string{"prefill0", "decode0"}[i/4]
+		require.Equal(t, fmt.Sprintf("%s %s %d", pool, [2]string{"dispatch", "combine"}[i%2], i/2%2), spec.Name)
+		require.Equal(t, [2]int{3, 5}[i/4], spec.QPs)
+		require.Equal(t, 2, spec.Ranks)
+		for _, x := range spec.Shares {
+			require.Equal(t, [2]int{i / 4, i / 4}, [2]int{int(x.Src) / 2, int(x.Dst) / 2})
+		}
+	}
 }
 
 // A batch has at most max_batch_requests prompts, whatever the token budget.
