@@ -42,23 +42,30 @@ func place(g *topology.Graph, gpus, tp int) Placement {
 // hitBySampling estimates Experts.Hit by drawing expert sets.
 func hitBySampling(e Experts, first, held, draws int) float64 {
 	rng := rand.New(rand.NewPCG(1, 2))
+	// draw moves k random items to the front.
+	draw := func(items []int, k int) {
+		for i := range k {
+			j := i + rng.IntN(len(items)-i)
+			items[i], items[j] = items[j], items[i]
+		}
+	}
+	groups, size, chosen := []int{0}, e.Count, 1
+	if e.Groups > 1 {
+		groups, size, chosen = make([]int, e.Groups), e.Count/e.Groups, e.GroupLimit
+	}
+	for g := range groups {
+		groups[g] = g
+	}
+	pool := make([]int, chosen*size)
 	hits := 0
 	for range draws {
-		var pool []int
-		if e.Groups > 1 {
-			size := e.Count / e.Groups
-			for _, g := range rng.Perm(e.Groups)[:e.GroupLimit] {
-				for i := range size {
-					pool = append(pool, g*size+i)
-				}
-			}
-		} else {
-			for i := range e.Count {
-				pool = append(pool, i)
-			}
+		draw(groups, chosen)
+		for i := range pool {
+			pool[i] = groups[i/size]*size + i%size
 		}
-		for _, i := range rng.Perm(len(pool))[:e.TopK] {
-			if pool[i] >= first && pool[i] < first+held {
+		draw(pool, e.TopK)
+		for _, expert := range pool[:e.TopK] {
+			if expert >= first && expert < first+held {
 				hits++
 				break
 			}
