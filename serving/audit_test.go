@@ -238,9 +238,8 @@ func posted(r *Record) sim.Time { return r.PrefillEnd + r.TTFT[PieceDecodeMemory
 func (a *audit) capacity(rs []*Record, u *PoolUsage) {
 	peak := func(freeFirst bool) (most int) {
 		type change struct {
-			at   sim.Time
-			by   int
-			rank int
+			at sim.Time
+			by int
 		}
 		var changes []change
 		for _, r := range rs {
@@ -249,7 +248,7 @@ func (a *audit) capacity(rs []*Record, u *PoolUsage) {
 				from, to, tokens = posted(r), r.Finish, r.PromptTokens+r.OutputTokens
 			}
 			n := blocksOf(a.s, tokens)
-			changes = append(changes, change{at: from, by: n}, change{at: to, by: -n})
+			changes = append(changes, change{from, n}, change{to, -n})
 		}
 		slices.SortFunc(changes, func(x, y change) int {
 			if freeFirst {
@@ -348,10 +347,11 @@ func (a *audit) step(ranks [][]*Record, st Step) {
 		sequences += len(members[i])
 	}
 	require.Equal(a.t, st.Requests, sequences, "%+v", st)
-	b := a.decodeBatch(members)
+	layOut := a.decodeBatch
 	if a.prefill {
-		b = a.prefillBatch(members)
+		layOut = a.prefillBatch
 	}
+	b := layOut(members)
 	require.Equal(a.t, st.Tokens, b.tokens, "%+v", st)
 	a.tokens += int64(b.tokens)
 	want := a.price(b)

@@ -87,17 +87,15 @@ func (a *audit) decodeBatch(members [][]*Record) (b batch) {
 		busiest = max(busiest, len(rs))
 	}
 	parts := 1
-	if !a.prefill && a.split(busiest) {
+	if a.split(busiest) {
 		parts = 2
 	}
 	b.micro = make([]microBatch, parts)
 	for _, rs := range members {
 		kv := 0
 		for _, r := range rs {
-			kv += r.PromptTokens + a.done[r.ID] + 1
-			if !a.prefill {
-				a.done[r.ID]++
-			}
+			a.done[r.ID]++
+			kv += r.PromptTokens + a.done[r.ID]
 		}
 		n, first := len(rs), len(rs)
 		b.tokens += n
