@@ -1,6 +1,7 @@
 package metrics
 
 import (
+	"math/rand/v2"
 	"testing"
 	"unsafe"
 
@@ -108,6 +109,30 @@ func TestGaugeAgainstOverlaps(t *testing.T) {
 		}
 		require.InDeltaSlice(t, want, g.means(), 1e-9)
 	})
+}
+
+// Without censoring the estimate is the sample's own quantile; with it, long
+// stays that are cut short do not make the rest look shorter.
+func TestQuantilesOfStays(t *testing.T) {
+	var whole, cut []decodeStay
+	rng := rand.New(rand.NewPCG(1, 1))
+	for range 10_000 {
+		from := sim.FromSeconds(20 * rng.Float64())
+		span := sim.FromSeconds(10 * rng.Float64()) // uniform up to 10 s
+		whole = append(whole, decodeStay{Window{from, from + span}, true})
+		// The clock stops at 20 s.
+		cut = append(cut, decodeStay{Window{from, min(from+span, 20*sim.Second)}, from+span <= 20*sim.Second})
+	}
+	for _, stays := range [][]decodeStay{whole, cut} {
+		q := quantiles(stays, []float64{0.1, 0.5, 0.9})
+		for k, want := range []float64{1, 5, 9} {
+			require.InDelta(t, want, q[k].Seconds(), 0.15)
+		}
+	}
+	require.Equal(t, []sim.Time{2, 5, 5}, quantiles([]decodeStay{
+		{Window{0, 5}, true}, {Window{0, 1}, true}, {Window{1, 3}, true}, {Window{0, 4}, true},
+	}, []float64{0.5, 0.8, 0.99}))
+	require.Equal(t, []sim.Time{7}, quantiles([]decodeStay{{Window{0, 7}, false}}, []float64{0.5}), "nothing ended")
 }
 
 // The doc comments state these sizes.

@@ -48,11 +48,14 @@ type Saturation struct {
 	// First and Second are the mean number of requests at each stage in the two
 	// halves of the arrival window, and RunningFirst and RunningSecond those in
 	// decode steps in its third and fourth quarter; RunningGrowth is what they
-	// gain over the window beyond what a changing arrival rate explains (Little's
-	// law: at a constant residence time, occupancy follows the rate).
+	// gain over the window beyond what a cluster that keeps up shows, and
+	// RunningNoise one standard deviation of it.
 	First, Second               [NumStages]float64
 	RunningFirst, RunningSecond float64
-	RunningGrowth               float64
+	RunningGrowth, RunningNoise float64
+	// Residence90 and Residence99 are percentiles of the time that a request is in
+	// decode steps, over all that began, whatever the warm-up.
+	Residence90, Residence99 sim.Time
 	// Growth is how many requests every stage gains over the arrival window,
 	// extrapolated from its halves; Noise is how much it may gain by chance when
 	// the cluster keeps up.
@@ -87,9 +90,6 @@ const (
 	// lowUse is the use below which a pool counts as underloaded, and highUse
 	// that from which one is busy enough to be the limit.
 	lowUse, highUse = 0.6, 0.7
-	// minLives is how many median end-to-end latencies arrivals must last before
-	// more running requests mean more than a pipeline that is filling up.
-	minLives = 4
 )
 
 // saturation judges the load by what piles up while requests arrive. A stage of
@@ -106,8 +106,8 @@ func (x *analysis) saturation() {
 	halves := halve(arrivals)
 	late := halve(halves[1])
 	var first, second [NumStages]float64
-	var offered, served, rejected int
-	var quarter [2]float64
+	var offered, served, rejected, finished int
+	var stays []decodeStay
 	var gaps []float64
 	last := sim.Never
 	for i := range x.r.Requests {
@@ -127,10 +127,8 @@ func (x *analysis) saturation() {
 		if halves[1].Contains(q.Finish) {
 			served++
 		}
-		for k := range late {
-			if late[k].Contains(q.Arrival) {
-				quarter[k]++
-			}
+		if q.Outcome == serving.Finished {
+			finished++
 		}
 		stay := stayOf(q, x.r.Whole.To)
 		for k := range stay.stage {
@@ -138,8 +136,9 @@ func (x *analysis) saturation() {
 			first[k] += halves[0].overlap(w.From, w.To).Seconds()
 			second[k] += halves[1].overlap(w.From, w.To).Seconds()
 		}
-		s.RunningFirst += late[0].overlap(stay.running.From, stay.running.To).Seconds()
-		s.RunningSecond += late[1].overlap(stay.running.From, stay.running.To).Seconds()
+		if q.FirstToken != sim.Never {
+			stays = append(stays, decodeStay{stay.running, q.Outcome == serving.Finished})
+		}
 	}
 	if arrivals.Length() > 0 {
 		for k := range first {
@@ -147,18 +146,14 @@ func (x *analysis) saturation() {
 			s.Second[k] = second[k] / halves[1].Length().Seconds()
 			s.Growth[k] = float64(2 * (s.Second[k] - s.First[k]))
 		}
-		s.RunningFirst /= max(late[0].Length(), 1).Seconds()
-		s.RunningSecond /= max(late[1].Length(), 1).Seconds()
-		if quarter[0] > 0 {
-			s.RunningGrowth = 4 * (s.RunningSecond - float64(s.RunningFirst*(quarter[1]/quarter[0])))
-		}
+		s.running(stays, late)
 		s.PrefillBusy = x.prefillBusy(halves[1])
 	}
 	if offered > 0 {
 		s.ServedOverOffered = num(float64(served) / float64(offered))
 	}
 	s.Noise = math.Sqrt(float64(s.Requests) * max(1, variation(gaps)))
-	x.judge(s)
+	x.judge(s, finished)
 	if rejected > 0 && s.Load != Inconclusive {
 		s.Evidence += fmt.Sprintf(" Rejected requests (%d) are not counted.", rejected)
 	}
@@ -202,7 +197,7 @@ func (x *analysis) prefillBusy(w Window) *float64 {
 }
 
 // judge applies the thresholds.
-func (x *analysis) judge(s *Saturation) {
+func (x *analysis) judge(s *Saturation, finished int) {
 	n := float64(s.Requests)
 	worst, waiting, growth := StageDecodeWait, 0.0, 0.0
 	for k := range s.Growth {
@@ -223,22 +218,20 @@ func (x *analysis) judge(s *Saturation) {
 		s.Evidence = fmt.Sprintf("Only %s: at least %d are needed to tell a queue that grows from one that fluctuates.",
 			requests(s.Requests), minRequests)
 		return
+	case finished == 0:
+		s.Evidence = fmt.Sprintf("No request finished, of %s: the run does not tell what the cluster serves.", Thousands(strconv.Itoa(s.Requests)))
+		return
 	case s.Growth[worst] > noiseSigmas*s.Noise && s.Growth[worst] > minGrowth*n:
 		s.Load, s.Bottleneck = Saturated, x.root(s, worst)
 		s.Evidence = s.overload(worst)
 		return
 	}
-	running := s.RunningGrowth
-	life := sim.FromSeconds(x.r.E2E.P50 / 1e3)
-	lives := x.r.Arrivals.Length().Seconds() / max(life, 1).Seconds()
+	why, filling := x.filling(s)
 	switch {
-	case running > noiseSigmas*s.Noise && running > minGrowth*n && lives < minLives:
-		s.Evidence = fmt.Sprintf("Requests arrive for only %s times the median end-to-end latency: the cluster is still filling up.",
-			short(lives))
-	case running > noiseSigmas*s.Noise && running > minGrowth*n:
-		s.Load, s.Bottleneck = Saturated, StageDecodeWait
-		s.Evidence = fmt.Sprintf("The decode batches kept growing while requests arrived, from %s to %s running requests in the last two quarters%s.",
-			short(s.RunningFirst), short(s.RunningSecond), s.ratio())
+	case filling:
+		s.Evidence = why
+	case s.moreRun():
+		x.judgeRunning(s)
 	case waiting >= 0.5 && max(growth, 0)+float64(2*s.Noise) > hiddenGrowth*n:
 		bursts := ""
 		if s.Noise > 1.5*math.Sqrt(n) {
@@ -254,7 +247,7 @@ func (x *analysis) judge(s *Saturation) {
 		if x.lightlyUsed(s) {
 			s.Load = Underloaded
 		}
-		s.Evidence = fmt.Sprintf("No queue grew: %s requests waiting in the first half of the arrivals, %s in the second%s%s.",
+		s.Evidence = fmt.Sprintf("No queue grew beyond chance: %s requests waiting in the first half of the arrivals, %s in the second%s%s.",
 			short(s.waitingFirst()), short(waiting), s.ratio(), x.use(s))
 	}
 }
@@ -310,6 +303,9 @@ func (s *Saturation) ratio() string {
 // known; it takes at least one.
 func (x *analysis) lightlyUsed(s *Saturation) bool {
 	known := false
+	if batch, _ := x.fullness(); batch >= lowUse {
+		return false
+	}
 	for _, use := range []*float64{s.PrefillBusy, x.r.Summary.PeakKVDecode} {
 		if use == nil {
 			continue
@@ -331,8 +327,18 @@ func (x *analysis) use(s *Saturation) string {
 			text = fmt.Sprintf("; in the second half prefill instances run steps %.0f %% of the time", *s.PrefillBusy*100)
 		}
 	}
+	return text + x.decodeUse()
+}
+
+// decodeUse is the clause on how full the decode pool ever was.
+func (x *analysis) decodeUse() string {
+	text := ""
 	if kv := x.r.Summary.PeakKVDecode; kv != nil {
 		text += fmt.Sprintf("; decode KV memory peaks at %.0f %%", *kv*100)
+	}
+	if u := x.pool(poolDecode); u != nil && u.BatchLimit > 0 {
+		text += fmt.Sprintf("; the fullest decode batch has %s of %s requests", Thousands(strconv.Itoa(u.PeakBatch)),
+			Thousands(strconv.Itoa(u.BatchLimit)))
 	}
 	return text
 }
