@@ -53,17 +53,22 @@ func (n *Network) layFaults(c Config) error {
 func (n *Network) strike(i uint32, now sim.Time) {
 	fault := n.config.Packet.Faults[i]
 	l := n.faults.links[i]
-	for _, l := range []topology.LinkID{l, n.graph.Reverse(l)} {
+	cable := [2]topology.LinkID{l, n.graph.Reverse(l)}
+	wasDown := n.ports[l].down
+	for _, l := range cable {
 		pt := &n.ports[l]
-		wasDown := pt.down
 		pt.down = fault.Rate == 0
 		if pt.down {
 			n.faults.downAt[l] = now
-			n.unpause(uint32(l), now)
-			continue
+		} else {
+			n.setRate(pt, max(1, units.Rate(float64(n.graph.Links[l].Rate)*fault.Rate)))
 		}
-		n.setRate(pt, max(1, units.Rate(float64(n.graph.Links[l].Rate)*fault.Rate)))
-		if wasDown {
+	}
+	for _, l := range cable {
+		switch down := fault.Rate == 0; {
+		case down:
+			n.unpause(uint32(l), now)
+		case wasDown:
 			n.pauseAgain(uint32(l), now)
 		}
 	}

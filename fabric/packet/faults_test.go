@@ -90,6 +90,7 @@ func TestRepair(t *testing.T) {
 func TestFailureUnderPause(t *testing.T) {
 	s := lossless(t)
 	s.Congestion.Buffer.StaticThreshold = 200 * units.KB
+	s.Congestion.Buffer.ResumeOffset = 150 * units.KB // pauses of some 24 us
 	s.Congestion.Buffer.Headroom = congestion.HeadroomConfig{Bytes: 500_000}
 	s.Packet.Transport.Timeout = 200 * sim.Microsecond
 	for _, up := range []sim.Time{101, 103, 107, 113, 127, 140} {
