@@ -158,12 +158,13 @@ func (b *Simulation) finish() (*Result, error) {
 	}
 	usage := b.Cluster.Finish(end)
 	r, err := b.collector.Finish(metrics.Account{
-		End:    end,
-		GPUs:   b.Graph.GPUs(),
-		Pools:  usage,
-		Graph:  b.Graph,
-		Loads:  b.Network.Loads(nil),
-		Totals: totals,
+		End:       end,
+		Exhausted: b.Engine.Pending() == 0,
+		GPUs:      b.Graph.GPUs(),
+		Pools:     usage,
+		Graph:     b.Graph,
+		Loads:     b.Network.Loads(nil),
+		Totals:    totals,
 	})
 	if err != nil {
 		return nil, err

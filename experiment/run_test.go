@@ -10,7 +10,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tgssim/tgssim/collective"
 	"github.com/tgssim/tgssim/compute"
+	"github.com/tgssim/tgssim/internal/units"
 	"github.com/tgssim/tgssim/scenarios"
 	"github.com/tgssim/tgssim/serving"
 	"github.com/tgssim/tgssim/sim"
@@ -275,4 +277,32 @@ func refusal(t testing.TB, set ...string) error {
 	}
 	_, err = Build(s)
 	return err
+}
+
+// The routing arithmetic is the model's.
+func TestExperts(t *testing.T) {
+	for name, want := range map[string]collective.Experts{
+		"deepseek-v3":   {Count: 256, TopK: 8, Groups: 8, GroupLimit: 4, Hidden: 7168},
+		"qwen3-30b-a3b": {Count: 128, TopK: 8, Groups: 1, GroupLimit: 1, Hidden: 2048},
+		"qwen3-8b":      {},
+	} {
+		m, err := compute.LoadModel(name)
+		require.NoError(t, err)
+		require.Equal(t, want, experts(m), name)
+	}
+}
+
+// One prompt of 300 tokens on two GPUs: each of Qwen3-8B's 36 layers reduces
+// twice, 4,096 elements of two bytes per token, at the NVLinks' rate of payload.
+func TestAllReducesFollowTheModel(t *testing.T) {
+	for _, efficiency := range []string{"1", "0.8"} {
+		b, r := tinyRun(t, "dense", "workload.requests=1", "workload.prompt={dist: fixed, tokens: 300}",
+			"network.nvlink_efficiency="+efficiency, "cluster.nvlink_rate=1000Gbps")
+		rate := 1000 * units.Gbps
+		if efficiency == "0.8" {
+			rate = 800 * units.Gbps
+		}
+		one := collective.AllReduce(2*4096*300, 2, rate, b.Scenario.Serving.Prefill.AllReduceStartup)
+		require.Equal(t, sim.TotalOf(2*36*one, 2), r.Pools[0].Usage.Time.AllReduce)
+	}
 }
