@@ -187,7 +187,9 @@ func TestNoAllocations(t *testing.T) {
 func BenchmarkPermutation8192(b *testing.B) {
 	for _, name := range []string{"line-rate", "default"} {
 		b.Run(name, func(b *testing.B) {
-			benchmarkList(b, preset(b, name), bare(8192, 256, 32), permutation(8192, units.MB))
+			tc := bare(8192, 256, 32)
+			tc.LinkDelay = sim.Microsecond
+			benchmarkList(b, preset(b, name), tc, permutation(8192, units.MB))
 		})
 	}
 }
