@@ -12,6 +12,7 @@ import (
 
 	"github.com/tgssim/tgssim/collective"
 	"github.com/tgssim/tgssim/compute"
+	"github.com/tgssim/tgssim/internal/config"
 	"github.com/tgssim/tgssim/internal/units"
 	"github.com/tgssim/tgssim/scenarios"
 	"github.com/tgssim/tgssim/serving"
@@ -304,5 +305,23 @@ func TestAllReducesFollowTheModel(t *testing.T) {
 		}
 		one := collective.AllReduce(2*4096*300, 2, rate, b.Scenario.Serving.Prefill.AllReduceStartup)
 		require.Equal(t, sim.TotalOf(2*36*one, 2), r.Pools[0].Usage.Time.AllReduce)
+	}
+}
+
+// The problems of a rank are told under the keys that a scenario has for them.
+func TestRankProblemsAreNested(t *testing.T) {
+	for key, want := range map[string]string{
+		"tp": "decode.tp", "ep": "decode.dp", "comm_sms": "decode.comm_sms", "derate": "gpu.derate",
+		"utilisation": "kv.memory_utilisation", "kv": "model.kv", "weights": "model.weights",
+	} {
+		var ps config.Problems
+		nestRank(&ps, "decode", config.Problems{{Key: key, Message: "must be so"}})
+		require.Len(t, ps, 1)
+		require.Equal(t, want, ps[0].Key)
+		if key == "ep" {
+			require.Equal(t, "tp x dp, the GPUs that share the experts, must be so", ps[0].Message)
+		} else {
+			require.Equal(t, "must be so", ps[0].Message)
+		}
 	}
 }
