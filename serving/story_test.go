@@ -326,3 +326,9 @@ func TestUnitsFollowTheBatch(t *testing.T) {
 	}
 	require.Equal(t, [][]int64{{100, 40}, {1, 1}, {0, 1}}, decode)
 }
+
+// The state of a finished request is used again.
+func TestSlotsAreRecycled(t *testing.T) {
+	o := newSetup(requests(at(0, 10, 1), at(sim.Second, 10, 1), at(2*sim.Second, 10, 1), at(2*sim.Second, 10, 1))).run(t)
+	require.Len(t, o.cluster.live, 2, "never more than two at once")
+}
