@@ -284,8 +284,11 @@ func TestBoundsAreOrdered(t *testing.T) {
 			busy(sim.Time(rapid.IntRange(0, 60).Draw(t, "exposed")), sim.Time(rapid.IntRange(0, 40).Draw(t, "kv")), 0),
 			comm(part("startup"), part("latency"), part("ports"), part("paths"), part("contention"))))
 		require.NoError(t, err)
-		require.LessOrEqual(t, *r.Summary.TGS, *r.Summary.TGSPerfectFabric)
-		require.LessOrEqual(t, *r.Summary.TGSPerfectFabric, *r.Summary.TGSWithoutFabricWait)
+		bounds := []*float64{r.Summary.TGS, r.Summary.TGSPerfectFabric, r.Summary.TGSWithoutFabricWait}
+		for i := 1; i < len(bounds) && bounds[i] != nil; i++ {
+			require.LessOrEqual(t, *bounds[i-1], *bounds[i])
+			require.LessOrEqual(t, *bounds[i], 10**r.Summary.TGS, "beyond that a bound says nothing")
+		}
 		sum := 0
 		for _, share := range r.Pools[1].Comm.Share {
 			sum += share
@@ -295,6 +298,24 @@ func TestBoundsAreOrdered(t *testing.T) {
 		require.LessOrEqual(t, r.Pools[1].Hidden(), 1_000_000)
 		require.Equal(t, sum == 0, r.Summary.CommSharesDecode == nil)
 	})
+}
+
+// GPUs that hardly do anything but wait have no bound, and without tokens there
+// is nothing to gain on: neither is printed as a figure.
+func TestBoundsThatSayNothing(t *testing.T) {
+	r := measure(t, clockwork(), metrics.DefaultConfig(), both(busy(60, 40, 0), comm(50, 10, 0, 0, 0)))
+	require.Nil(t, r.Summary.TGSWithoutFabricWait)
+	require.Nil(t, r.Network.TGSBound)
+	require.Contains(t, r.Summary.NetworkAnswer, "at all an unknown multiple")
+	require.NotRegexp(t, `[0-9]{4,}\.[0-9] %`, r.Summary.NetworkAnswer)
+
+	story := clockwork()
+	story.Stop = 650 * ms // prefilled and transferred, and not a token yet
+	r = measure(t, story, metrics.DefaultConfig(), both(busy(40, 0, 0), comm(20, 20, 0, 0, 0)))
+	require.Zero(t, *r.Summary.TGS)
+	require.Nil(t, r.Summary.TGSWithoutFabricWait)
+	require.Nil(t, r.Summary.TGSPerfectFabric)
+	require.NotContains(t, r.Summary.NetworkAnswer, "gain")
 }
 
 func TestCommShares(t *testing.T) {

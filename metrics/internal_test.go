@@ -149,8 +149,31 @@ func TestSeriesWindow(t *testing.T) {
 		{0, 24 * 3600 * sim.Second, 500 * sim.Second},
 		{0, 1, sim.Microsecond},
 		{3 * sim.Second, 60 * sim.Second, 3 * sim.Second},
+		{7 * sim.Millisecond, 1000 * sim.Second, 14 * sim.Millisecond},
 		{sim.Millisecond, 1000 * sim.Second, 10 * sim.Millisecond},
 	} {
 		require.Equal(t, c.want, seriesWindow(c.asked, c.length), "%v of %v", c.asked, c.length)
 	}
+	// At any length and any width asked for there are at most so many rows, all of
+	// them within the window, and they tile it.
+	rapid.Check(t, func(t *rapid.T) {
+		length := sim.Time(rapid.OneOf(rapid.Int64Range(1, int64(sim.Never)), rapid.Int64Range(int64(sim.Never)-3, int64(sim.Never))).Draw(t, "length"))
+		asked := sim.Time(rapid.OneOf(rapid.Just(int64(0)), rapid.Just(int64(sim.Millisecond)),
+			rapid.Int64Range(int64(sim.Millisecond), int64(sim.Never)-1)).Draw(t, "asked"))
+		width := seriesWindow(asked, length)
+		require.Positive(t, width)
+		rows := parts(length, width)
+		require.LessOrEqual(t, rows, sim.Time(maxRows))
+		if asked > 0 {
+			require.Zero(t, width%asked)
+		} else {
+			require.LessOrEqual(t, rows, sim.Time(200))
+		}
+		w := Window{sim.Never - length, sim.Never}
+		require.Equal(t, w.From, w.cell(0, width).From)
+		last := w.cell(int(rows)-1, width)
+		require.Equal(t, w.To, last.To)
+		require.Positive(t, last.Length())
+		require.LessOrEqual(t, last.Length(), width)
+	})
 }

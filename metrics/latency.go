@@ -79,6 +79,8 @@ type Limit struct {
 	// LimitMS and ValueMS, the latency at the SLO's percentile, are in
 	// milliseconds.
 	LimitMS, ValueMS float64
+	// NoSamples tells that there is no value.
+	NoSamples bool
 	// Met tells whether the value is within the limit. A latency of which there
 	// is no sample does not meet it, ITL and TPOT of one-token answers excepted.
 	Met bool
@@ -91,7 +93,7 @@ func (x *analysis) limit(name string, limit sim.Time, value float64) {
 	}
 	l := Limit{Name: name, LimitMS: limit.Milliseconds(), ValueMS: value, Met: value <= limit.Milliseconds()}
 	if math.IsNaN(value) {
-		l.ValueMS = 0
+		l.ValueMS, l.NoSamples = 0, true
 		l.Met = len(x.measured) > 0
 	}
 	x.r.Limits = append(x.r.Limits, l)

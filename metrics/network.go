@@ -50,7 +50,8 @@ type NetworkAnswer struct {
 	Pool string
 	// TGSBound is an upper bound of TGS if no GPU ever waited for the fabric, and
 	// TGSPerfect if the fabric were perfect: no wider than its end ports, but never
-	// narrower, and never shared. Both with batches unchanged; nil without a TGS.
+	// narrower, and never shared. Both with batches unchanged; nil without a TGS
+	// above 0, and when GPUs do so little but wait that the bound says nothing.
 	TGSBound, TGSPerfect *float64
 	// Sentences are the answer, the other pool's wait and the all-reduce's part if
 	// they matter, and the KV transfer's part of TTFT.
@@ -81,10 +82,8 @@ func (x *analysis) network() {
 	if judged := x.judged(); judged != nil {
 		a.Pool = judged.Usage.Pool
 		a.Waiter = judged.waiter()
-		if s.TGS != nil {
-			perfect, none := x.gains(judged)
-			a.TGSBound, a.TGSPerfect = num(*s.TGS*none), num(*s.TGS*perfect)
-		}
+		perfect, none := x.gains(judged)
+		a.TGSBound, a.TGSPerfect = s.bound(none), s.bound(perfect)
 		s.TGSWithoutFabricWait, s.TGSPerfectFabric = a.TGSBound, a.TGSPerfect
 		a.Sentences = append(a.Sentences, x.waitSentence(judged, a.Waiter))
 		for i := range x.r.Pools {
@@ -100,6 +99,19 @@ func (x *analysis) network() {
 	}
 	s.NetworkVerdict = a.Waiter.String()
 	s.NetworkAnswer = strings.Join(a.Sentences, " ")
+}
+
+// boundless is the factor from which an upper bound says nothing: GPUs that
+// wait nine tenths of their time would not do ten times the work with the
+// batches that they have.
+const boundless = 10
+
+// bound is TGS times a factor; nil when that says nothing.
+func (s *Summary) bound(factor float64) *float64 {
+	if s.TGS == nil || *s.TGS == 0 || factor > boundless {
+		return nil
+	}
+	return num(*s.TGS * factor)
 }
 
 // known tells that the pool reported its time.
@@ -233,8 +245,8 @@ func (x *analysis) waitSentence(p *PoolTime, w Waiter) string {
 			pool, percent(p.ofBusy(p.FabricWait())))
 	}
 	if w == NetworkWaits {
-		return fmt.Sprintf("The network waits for the GPUs: %s GPUs spend only %s of the time that they have work waiting for %s; no waiting at all would gain at most %s.",
-			pool, percent(p.ofBusy(p.FabricWait())), p.breakdown(), gainOf(none))
+		return fmt.Sprintf("The network waits for the GPUs: %s GPUs spend only %s of the time that they have work waiting for %s; no waiting at all would gain %s.",
+			pool, percent(p.ofBusy(p.FabricWait())), p.breakdown(), atMost(none))
 	}
 	c, isKV := p.waitedFor()
 	head := "The GPUs wait for communication"
@@ -248,7 +260,7 @@ func (x *analysis) waitSentence(p *PoolTime, w Waiter) string {
 	case w != GPUWaits:
 		head = "The GPUs wait for the network, " + x.mainly(c)
 	}
-	return fmt.Sprintf("%s: %s GPUs spend %s of the time that they have work waiting for %s.%s %s", head, pool,
+	return fmt.Sprintf("%s: %s GPUs spend %s of the time that they have work waiting for %s.%s%s", head, pool,
 		percent(p.ofBusy(p.FabricWait())), p.breakdown(), x.consistsOf(c, isKV), x.cost(p, w))
 }
 
@@ -357,26 +369,30 @@ func (x *analysis) consistsOf(c *Comm, isKV bool) string {
 }
 
 // cost says what waiting costs. Both figures are upper bounds, and no tokens at
-// all when the cluster does what it is asked for.
+// all when the cluster does what it is asked for; without a TGS there is none to
+// gain on.
 func (x *analysis) cost(p *PoolTime, w Waiter) string {
+	if tgs := x.r.Summary.TGS; tgs == nil || *tgs == 0 {
+		return ""
+	}
 	c, _ := p.waitedFor()
 	fabric, none := x.gains(p)
-	all := gainOf(none)
+	all := atMost(none)
 	text := ""
 	switch {
 	case fabric >= worthRunning:
-		text = fmt.Sprintf("a perfect fabric (full bandwidth on every path, no other traffic) would gain at most %s (a run with network.engine ideal shows how much of it is real), and no waiting for dispatch, combine and KV at all at most %s",
-			gainOf(fabric), all)
+		text = fmt.Sprintf("a perfect fabric (full bandwidth on every path, no other traffic) would gain %s (a run with network.engine ideal shows how much of it is real), and no waiting for dispatch, combine and KV at all %s",
+			atMost(fabric), all)
 	case w == GPUWaitsPorts && !c.OnNVLink:
-		text = fmt.Sprintf("a better fabric would gain %s, faster NICs would help, and no waiting for dispatch, combine and KV at all would gain at most %s",
+		text = fmt.Sprintf("a better fabric would gain %s, faster NICs would help, and no waiting for dispatch, combine and KV at all would gain %s",
 			orNothing(fabric), all)
 	default:
-		text = fmt.Sprintf("a better fabric would gain %s, and no waiting for dispatch, combine and KV at all at most %s", orNothing(fabric), all)
+		text = fmt.Sprintf("a better fabric would gain %s, and no waiting for dispatch, combine and KV at all %s", orNothing(fabric), all)
 	}
 	if l := x.r.Saturation.Load; l == Underloaded || l == KeepingUp {
-		return "At this load that costs latency, not tokens: TGS is what was asked for. Under full load " + text + "."
+		return " At this load that costs latency, not tokens: TGS is what was asked for. Under full load " + text + "."
 	}
-	return "With the same batches " + text + "."
+	return " With the same batches " + text + "."
 }
 
 // worthRunning is the bound from which a run with an ideal fabric is worth its
@@ -391,11 +407,16 @@ func orNothing(factor float64) string {
 	case gain < 0.001:
 		return "next to nothing"
 	}
-	return "at most " + gainOf(factor)
+	return atMost(factor)
 }
 
-// gainOf prints a factor as what it adds: "25.5 %".
-func gainOf(factor float64) string { return percent(int((factor - 1) * million)) }
+// atMost prints a factor as what it adds at most: "at most 25.5 %".
+func atMost(factor float64) string {
+	if factor > boundless {
+		return "an unknown multiple"
+	}
+	return "at most " + percent(int((factor-1)*million))
+}
 
 // allReduceSentence states the all-reduce's part of GPU time, where it matters.
 func (x *analysis) allReduceSentence() string {

@@ -16,6 +16,9 @@ import (
 type Account struct {
 	// End is the instant at which the run stopped.
 	End sim.Time
+	// Exhausted tells that the run did not stop but had nothing left to do: requests
+	// that are unfinished then would stay so.
+	Exhausted bool
 	// GPUs is the size of the whole cluster, GPUs outside the pools included; 0
 	// takes the sum of the pools.
 	GPUs  int

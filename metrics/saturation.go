@@ -142,8 +142,8 @@ func (x *analysis) saturation() {
 	}
 	if arrivals.Length() > 0 {
 		for k := range first {
-			s.First[k] = first[k] / halves[0].Length().Seconds()
-			s.Second[k] = second[k] / halves[1].Length().Seconds()
+			s.First[k] = first[k] / max(halves[0].Length(), 1).Seconds() // a picosecond has no halves
+			s.Second[k] = second[k] / max(halves[1].Length(), 1).Seconds()
 			s.Growth[k] = float64(2 * (s.Second[k] - s.First[k]))
 		}
 		s.running(stays, late)

@@ -1,6 +1,8 @@
 package metrics
 
 import (
+	"strconv"
+
 	"github.com/tgssim/tgssim/serving"
 	"github.com/tgssim/tgssim/sim"
 )
@@ -86,12 +88,15 @@ type SeriesRow struct {
 // maxRows bounds the time series, whatever the window asked for.
 const maxRows = 100_000
 
-// seriesWindow is the width of the rows for a run of a length.
+// seriesWindow is the width of the rows for a run of a length, above 0: what was
+// asked for or, when that makes too many rows, the least multiple of it that does
+// not.
 func seriesWindow(asked, length sim.Time) sim.Time {
 	if asked > 0 {
-		return max(asked, (length+maxRows-1)/maxRows)
+		rows := parts(length, asked)
+		return asked * parts(rows, maxRows)
 	}
-	least := max((length+199)/200, sim.Microsecond)
+	least := max(parts(length, 200), sim.Microsecond)
 	for unit := sim.Microsecond; ; unit *= 10 {
 		for _, m := range []sim.Time{1, 2, 5} {
 			if m*unit >= least {
@@ -101,10 +106,22 @@ func seriesWindow(asked, length sim.Time) sim.Time {
 	}
 }
 
+// parts is how many parts of a width a length has, the last one cut short; both
+// are above 0. The sum of the two may be beyond the clock.
+func parts(length, width sim.Time) sim.Time { return (length-1)/width + 1 }
+
+// cell is row i of a window cut into rows of a width; the last ends where the
+// window does.
+func (w Window) cell(i int, width sim.Time) Window {
+	from := w.From + sim.Time(i)*width
+	return Window{from, from + min(width, w.To-from)}
+}
+
 // A gauge integrates a number of requests over the rows of a series in constant
 // time per request.
 type gauge struct {
-	from, end, width sim.Time
+	whole Window
+	width sim.Time
 	// partial is request-seconds in the rows where stays begin or end; change is
 	// the change of the number of stays that cover a whole row.
 	partial []float64
@@ -112,13 +129,15 @@ type gauge struct {
 }
 
 func newGauge(w Window, width sim.Time, rows int) gauge {
-	return gauge{from: w.From, end: w.To, width: width, partial: make([]float64, rows), change: make([]int64, rows+1)}
+	return gauge{whole: w, width: width, partial: make([]float64, rows), change: make([]int64, rows+1)}
 }
 
-func (g *gauge) row(t sim.Time) int { return int(min((t-g.from)/g.width, sim.Time(len(g.partial)-1))) }
+func (g *gauge) row(t sim.Time) int {
+	return int(min((t-g.whole.From)/g.width, sim.Time(len(g.partial)-1)))
+}
 
 func (g *gauge) add(stay Window) {
-	from, to := max(stay.From, g.from), min(stay.To, g.end)
+	from, to := max(stay.From, g.whole.From), min(stay.To, g.whole.To)
 	if from >= to {
 		return
 	}
@@ -127,8 +146,8 @@ func (g *gauge) add(stay Window) {
 		g.partial[i] += (to - from).Seconds()
 		return
 	}
-	g.partial[i] += (g.from + sim.Time(i+1)*g.width - from).Seconds()
-	g.partial[j] += (to - (g.from + sim.Time(j)*g.width)).Seconds()
+	g.partial[i] += (g.whole.cell(i, g.width).To - from).Seconds()
+	g.partial[j] += (to - g.whole.cell(j, g.width).From).Seconds()
 	g.change[i+1]++
 	g.change[j]--
 }
@@ -139,8 +158,7 @@ func (g *gauge) means() []float64 {
 	var covering int64
 	for i := range out {
 		covering += g.change[i]
-		length := min(g.width, g.end-(g.from+sim.Time(i)*g.width))
-		out[i] = float64(covering) + g.partial[i]/length.Seconds()
+		out[i] = float64(covering) + g.partial[i]/g.whole.cell(i, g.width).Length().Seconds()
 	}
 	return out
 }
@@ -152,11 +170,14 @@ func (x *analysis) series() {
 		return
 	}
 	width := seriesWindow(x.c.cfg.Window, whole.Length())
-	n := int((whole.Length() + width - 1) / width)
+	if asked := x.c.cfg.Window; width > asked && asked > 0 {
+		x.note("metrics.window %v would make more than %s rows of a run this long; the time series has rows of %v.",
+			asked, Thousands(strconv.Itoa(maxRows)), width)
+	}
+	n := int(parts(whole.Length(), width))
 	rows := make([]SeriesRow, n)
 	for i := range rows {
-		from := whole.From + sim.Time(i)*width
-		rows[i].Window = Window{from, min(from+width, whole.To)}
+		rows[i].Window = whole.cell(i, width)
 	}
 	at := func(t sim.Time) *SeriesRow { return &rows[min(max(t-whole.From, 0)/width, sim.Time(n-1))] }
 

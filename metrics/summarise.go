@@ -68,6 +68,10 @@ func (x *analysis) notes() {
 		}
 		x.note("%s %s unfinished when the run stopped; latencies cover finished requests only and are too good.",
 			requests(n), was)
+		if x.a.Exhausted {
+			x.note("Nothing was left to happen after %s s: what the unfinished requests wait for lies beyond the 106 days that the clock covers, or never comes.",
+				short(x.a.End.Seconds()))
+		}
 	}
 	x.rejections()
 	if life := x.r.E2E.Mean; life > 0 && x.r.Steady.Length() > 0 && x.r.Steady.Length().Milliseconds() < life {

@@ -149,7 +149,7 @@ func (x *analysis) throughput() {
 			s.GPUs += x.a.Pools[i].GPUs
 		}
 	}
-	out, outSteady := float64(s.TotalOutputTokens), float64(x.outputTokens(x.r.Steady))
+	out, outSteady := float64(s.EmittedOutputTokens), float64(x.outputTokens(x.r.Steady))
 	s.TGS = perGPU(out, whole, s.GPUs)
 	s.TGSSteady = perGPU(outSteady, steady, s.GPUs)
 	s.TGSDecode = perGPU(out, whole, s.DecodeGPUs)
@@ -163,20 +163,31 @@ func (x *analysis) throughput() {
 		s.SecondsPerToken = num(x.r.ITL.Mean / 1e3)
 	}
 
-	// The requests running in decode steps, averaged over the whole run.
+	x.batch()
+	x.fairness(decode)
+}
+
+// batch fills in the requests running in decode steps, unfinished ones included,
+// averaged over the whole run, and the TGS that follows from it and the mean TPOT.
+func (x *analysis) batch() {
+	s, whole := &x.r.Summary, x.r.Whole
+	if s.DecodeGPUs <= 0 || whole.Length() <= 0 {
+		return
+	}
 	var running spanSum
 	for i := range x.r.Requests {
 		q := &x.r.Requests[i]
+		if q.Outcome == serving.Unfinished {
+			running.add(stayOf(q, whole.To).running.Length())
+			continue
+		}
 		running.add(q.decoding() + q.Decode[serving.PieceDecodeCompute] +
 			q.Decode[serving.PieceDecodeComm] + q.Decode[serving.PieceDecodeHost])
 	}
-	if s.DecodeGPUs > 0 && whole > 0 {
-		s.BatchPerDecodeGPU = num(running.in() / whole.Seconds() / float64(s.DecodeGPUs))
-		if x.r.TPOT.Count > 0 {
-			s.BatchOverTPOT = num(*s.BatchPerDecodeGPU / (x.r.TPOT.Mean / 1e3))
-		}
+	s.BatchPerDecodeGPU = num(running.in() / whole.Length().Seconds() / float64(s.DecodeGPUs))
+	if x.r.TPOT.Count > 0 {
+		s.BatchOverTPOT = num(*s.BatchPerDecodeGPU / (x.r.TPOT.Mean / 1e3))
 	}
-	x.fairness(decode)
 }
 
 // decoding is how much of a request's TTFT its first decode step took.
