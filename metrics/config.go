@@ -19,7 +19,9 @@ type Config struct {
 	// and the steady window starts by itself; see Result.Steady.
 	Warmup sim.Time `yaml:"warmup"`
 	// Window is the width of the rows of the time series, at least 1 ms; 0 picks
-	// the smallest 1, 2 or 5 times a power of ten that makes at most 200 rows.
+	// the smallest 1, 2 or 5 times a power of ten that makes at most 200 rows. One
+	// that would make over 100,000 rows is widened to the least multiple that does
+	// not, and a note says so.
 	Window sim.Time `yaml:"window"`
 	// TopLinks is how many of the hottest links a Result lists, 0 to 1000.
 	TopLinks int `yaml:"top_links"`

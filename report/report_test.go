@@ -168,6 +168,75 @@ func TestColours(t *testing.T) {
 	require.Equal(t, report.Options{Width: 100}, report.OptionsFor(file), "a file is not a terminal")
 }
 
+// cutShort is a run that stops with requests under way, measured after a
+// warm-up.
+func cutShort(t testing.TB, stop, warmup sim.Time, alter func(*metrics.Account)) report.Run {
+	t.Helper()
+	story := metricstest.Story{
+		Requests:   metricstest.Regular(100, 100*ms, 1000, 50),
+		Prefillers: 1, Prefill: 50 * ms, Transfer: 10 * ms, StepCompute: 30 * ms,
+		PrefillGPUs: 8, DecodeGPUs: 16, DecodeRanks: 4, Stop: stop,
+	}
+	cfg := metrics.DefaultConfig()
+	cfg.Warmup = warmup
+	cfg.SLO = metrics.SLO{TTFT: 500 * ms, ITL: 40 * ms, Percentile: 99}
+	r, err := story.Measure(cfg, alter)
+	require.NoError(t, err)
+	return report.Run{Name: "cut-short", Result: r}
+}
+
+// Without samples there is no value to hold against a limit.
+func TestTableWithoutSamples(t *testing.T) {
+	text := render(t, cutShort(t, 10*sim.Second, 1000*sim.Second, nil), report.Options{})
+	require.Contains(t, text, "TTFT p99  - (SLO: at most 500.0 ms at p99, missed: no samples)")
+	require.Contains(t, text, "p99 - <= 500.0: missed: no samples")
+	require.Contains(t, text, "SLO missed. TTFT without samples of at most 500.0 ms")
+	require.NotContains(t, text, "p99 0 ")
+	require.NotContains(t, text, "TTFT 0 of")
+}
+
+// What is printed as served is what is printed as TGS, times its GPUs, also when
+// the run is cut short.
+func TestTableServesWhatItEmits(t *testing.T) {
+	text := render(t, cutShort(t, 10*sim.Second, 0, nil), report.Options{})
+	cells := func(line string) []string {
+		for l := range strings.Lines(text) {
+			if strings.HasPrefix(l, line) {
+				return strings.Fields(strings.ReplaceAll(strings.TrimPrefix(l, line), ",", ""))
+			}
+		}
+		t.Fatalf("no line %q", line)
+		return nil
+	}
+	last := func(f []string) float64 {
+		v, err := strconv.ParseFloat(f[len(f)-1], 64)
+		require.NoError(t, err)
+		return v
+	}
+	served := cells("served, whole run")
+	require.InEpsilon(t, last(served), last(cells("tgs "))*24, 1e-3)
+	require.InEpsilon(t, last(served), last(cells("tgs_decode"))*16, 1e-3)
+	require.InEpsilon(t, last(served[:len(served)-1]), last(cells("tgs_prefill"))*8, 1e-3)
+	require.InEpsilon(t, last(cells("tgs_decode")), last(cells("  batch / TPOT")), 0.02)
+}
+
+// The all-reduce is a closed form and no traffic: the table says that NVLink's
+// use leaves it out, where there is one.
+func TestLinkUseWithoutAllReduce(t *testing.T) {
+	wiring := topology.DefaultConfig()
+	g, err := topology.LeafSpine(wiring)
+	require.NoError(t, err)
+	for _, reduce := range []sim.Time{0, sim.Second} {
+		text := render(t, cutShort(t, 10*sim.Second, 0, func(a *metrics.Account) {
+			a.Graph = g
+			a.Loads = []fabric.LinkLoad{{Link: 0, Wire: units.GB}}
+			a.Pools[0].Time.AllReduce = sim.TotalOf(reduce, 1)
+		}), report.Options{})
+		require.Contains(t, text, "LINK USE (% of the whole run")
+		require.Equal(t, reduce > 0, strings.Contains(text, "NVLink without the all-reduce"))
+	}
+}
+
 func TestTableOfNothing(t *testing.T) {
 	r, err := metrics.NewCollector(metrics.DefaultConfig()).Finish(metrics.Account{})
 	require.NoError(t, err)

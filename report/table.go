@@ -126,17 +126,12 @@ func (p *printer) load() {
 		}
 		return fmt.Sprintf("%.1f-%.1f", w.From.Seconds(), w.To.Seconds())
 	}
-	prompt, output := steadyTokens(s.TGSPrefillSteady, s.PrefillGPUs), steadyTokens(s.TGSSteady, s.GPUs)
-	whole := p.r.Whole.Length().Seconds()
-	var wholePrompt *float64
-	if whole > 0 {
-		v := float64(s.TotalInputTokens) / whole
-		wholePrompt = &v
-	}
+	prompt, output := tokensPerSecond(s.TGSPrefillSteady, s.PrefillGPUs), tokensPerSecond(s.TGSSteady, s.GPUs)
+	wholePrompt, wholeOutput := tokensPerSecond(s.TGSPrefill, s.PrefillGPUs), tokensPerSecond(s.TGS, s.GPUs)
 	p.section("LOAD", table.Row{"", "window (s)", "req/s", "prompt tokens/s", "output tokens/s"}, []table.Row{
 		{"offered while requests arrive", span(p.r.Arrivals), figure(s.OfferedRate), figure(s.OfferedPromptTokens), figure(s.OfferedOutputTokens)},
 		{"served, steady window", span(p.r.Steady), figure(s.ServedRate), figure(prompt), figure(output)},
-		{"served, whole run", span(p.r.Whole), figure(s.RequestThroughput), figure(wholePrompt), figure(s.OutputThroughput)},
+		{"served, whole run", span(p.r.Whole), figure(s.RequestThroughput), figure(wholePrompt), figure(wholeOutput)},
 	})
 	requests := "requests"
 	if s.RequestsArrived == 1 {
@@ -151,8 +146,8 @@ func (p *printer) load() {
 	p.paragraph(text + ".")
 }
 
-// steadyTokens turns tokens per second per GPU back into tokens per second.
-func steadyTokens(tgs *float64, gpus int) *float64 {
+// tokensPerSecond turns tokens per second per GPU back into tokens per second.
+func tokensPerSecond(tgs *float64, gpus int) *float64 {
 	if tgs == nil {
 		return nil
 	}
@@ -180,11 +175,11 @@ func (p *printer) latency() {
 	header := table.Row{"", "mean", "p50", "p90", "p99", "max", "samples"}
 	limits := map[string]string{}
 	for _, l := range p.r.Limits {
-		met := "met"
-		if !l.Met {
-			met = "missed"
+		value := digits(l.ValueMS)
+		if l.NoSamples {
+			value = "-"
 		}
-		limits[l.Name] = fmt.Sprintf("p%s %s <= %s: %s", p.percentile(), digits(l.ValueMS), digits(l.LimitMS), met)
+		limits[l.Name] = fmt.Sprintf("p%s %s <= %s: %s", p.percentile(), value, digits(l.LimitMS), outcome(l))
 	}
 	if len(limits) > 0 {
 		header = append(header, "SLO")
@@ -312,7 +307,13 @@ func (p *printer) links() {
 		t := &l.Tiers[i]
 		rows = append(rows, table.Row{t.Tier, count(t.Links), percent(t.Mean), percent(t.Max), figure(t.JFI), figure(t.MMR), snip(t.Busiest, 30)})
 	}
-	p.section("LINK USE (% of the whole run)", table.Row{"", "links", "mean %", "max %", "JFI", "max/mean", "busiest"}, rows, 6)
+	title := "LINK USE (% of the whole run)"
+	for i := range p.r.Pools {
+		if p.r.Pools[i].Seconds[metrics.ActivityAllReduce] > 0 {
+			title = "LINK USE (% of the whole run; NVLink without the all-reduce, which is no traffic on links)"
+		}
+	}
+	p.section(title, table.Row{"", "links", "mean %", "max %", "JFI", "max/mean", "busiest"}, rows, 6)
 	if len(l.Hottest) == 0 {
 		return
 	}

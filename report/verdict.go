@@ -48,15 +48,24 @@ func (p *printer) result() {
 // limit is the limit on a latency, if there is one, and whether it is met.
 func (p *printer) limit(name string) string {
 	for _, l := range p.r.Limits {
-		switch {
-		case l.Name != name:
-		case l.Met:
-			return fmt.Sprintf(" (SLO: at most %s ms at p%s, met)", digits(l.LimitMS), p.percentile())
-		default:
-			return fmt.Sprintf(" (SLO: at most %s ms at p%s, missed)", digits(l.LimitMS), p.percentile())
+		if l.Name == name {
+			return fmt.Sprintf(" (SLO: at most %s ms at p%s, %s)", digits(l.LimitMS), p.percentile(), outcome(l))
 		}
 	}
 	return ""
+}
+
+// outcome is what became of a limit in a word or two.
+func outcome(l metrics.Limit) string {
+	switch {
+	case l.Met && l.NoSamples:
+		return "met: no samples"
+	case l.Met:
+		return "met"
+	case l.NoSamples:
+		return "missed: no samples"
+	}
+	return "missed"
 }
 
 // percentile is where the SLO is judged: "99".
@@ -91,6 +100,9 @@ func sloWhy(r *metrics.Result) string {
 	var missed, all []string
 	for _, l := range r.Limits {
 		t := fmt.Sprintf("%s %s of at most %s ms", l.Name, digits(l.ValueMS), digits(l.LimitMS))
+		if l.NoSamples {
+			t = fmt.Sprintf("%s without samples of at most %s ms", l.Name, digits(l.LimitMS))
+		}
 		all = append(all, t)
 		if !l.Met {
 			missed = append(missed, t)
