@@ -51,7 +51,7 @@ func (x *analysis) latencies() {
 			tpot = append(tpot, v)
 		}
 	}
-	slices.Sort(all)
+	x.life = StatsOf(all).Mean // sorts
 	x.steady(all)
 	x.r.TTFT, x.r.TTFTPrefill = StatsOf(ttft), StatsOf(prefill)
 	x.r.TPOT, x.r.E2E = StatsOf(tpot), StatsOf(e2e)

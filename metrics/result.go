@@ -99,6 +99,9 @@ type analysis struct {
 	// lastArrival is the instant of the last arrival.
 	lastArrival sim.Time
 	measured    []*Request // finished, arrived after the warm-up
+	// life is the mean end-to-end latency of all that finished, in milliseconds,
+	// whatever the warm-up; 0 when none did.
+	life float64
 }
 
 // Finish turns what was heard into a Result. It fails when the account does not

@@ -297,6 +297,7 @@ func TestNothingFinished(t *testing.T) {
 	require.Zero(t, r.Summary.Completed)
 	require.Equal(t, metrics.Inconclusive, r.Saturation.Load)
 	require.Contains(t, r.Saturation.Evidence, "No request finished")
+	require.Contains(t, r.Notes[0], "none finished: all figures are of the ramp-up")
 }
 
 // Requests in batches of 50 make a queue that swings far more than Poisson

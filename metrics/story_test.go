@@ -169,6 +169,17 @@ func TestWarmup(t *testing.T) {
 	require.Zero(t, none.ITL.Count)
 	require.Nil(t, none.Summary.TGSSteady)
 	require.Nil(t, none.Summary.MeanTTFT)
+	// The note on a short steady window does not hang on the samples that a warm-up
+	// leaves: here the only request after it is unfinished.
+	short := clockwork()
+	short.Requests, short.Prefill, short.PrefillComm = metricstest.Regular(11, 200*ms, 1000, 30), 50*ms, 0
+	short.Stop, cfg.Warmup = 5*s, 1900*ms
+	r := measure(t, short, cfg, nil)
+	require.Zero(t, r.E2E.Count)
+	require.Equal(t, 10, r.Summary.Completed)
+	require.Contains(t, strings.Join(r.Notes, "\n"), "less than one mean end-to-end latency")
+	cfg.Warmup = 3600 * s
+
 	cfg.SLO = metrics.SLO{TTFT: s, Percentile: 99}
 	require.Equal(t, []metrics.Limit{{Name: "TTFT", LimitMS: 1000, NoSamples: true}}, measure(t, story, cfg, nil).Limits)
 	require.NotNil(t, none.Summary.TGS)

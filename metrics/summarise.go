@@ -66,15 +66,19 @@ func (x *analysis) notes() {
 		if n == 1 {
 			was = "was"
 		}
-		x.note("%s %s unfinished when the run stopped; latencies cover finished requests only and are too good.",
-			requests(n), was)
+		if s.Completed > 0 {
+			x.note("%s %s unfinished when the run stopped; latencies cover finished requests only and are too good.",
+				requests(n), was)
+		} else {
+			x.note("%s %s unfinished when the run stopped, and none finished: all figures are of the ramp-up.", requests(n), was)
+		}
 		if x.a.Exhausted {
 			x.note("Nothing was left to happen after %s s: what the unfinished requests wait for lies beyond the 106 days that the clock covers, or never comes.",
 				short(x.a.End.Seconds()))
 		}
 	}
 	x.rejections()
-	if life := x.r.E2E.Mean; life > 0 && x.r.Steady.Length() > 0 && x.r.Steady.Length().Milliseconds() < life {
+	if life := x.life; life > 0 && x.r.Steady.Length() > 0 && x.r.Steady.Length().Milliseconds() < life {
 		x.note("Steady-state figures rest on %s s, less than one mean end-to-end latency (%s s): they still hold ramp-up.",
 			short(x.r.Steady.Length().Seconds()), short(life/1e3))
 	}
