@@ -191,6 +191,7 @@ func TestNotes(t *testing.T) {
 			usage = append(usage, p.Usage)
 		}
 		notes := b.notes(usage)
+		require.Equal(t, b.Graph.GPUs(), r.Summary.GPUs, "those in no pool included")
 		require.Subset(t, r.Notes, notes)
 		require.Equal(t, c.notes, notes, "%s %v", c.in, c.set)
 	}
