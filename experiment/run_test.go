@@ -326,3 +326,14 @@ func TestRankProblemsAreNested(t *testing.T) {
 		}
 	}
 }
+
+// Without a seed of its own, path choice takes the run's.
+func TestPathsTakeTheRunsSeed(t *testing.T) {
+	for _, in := range []string{"moe", "packet"} {
+		_, own := tinyRun(t, in, "seed=2")
+		_, same := tinyRun(t, in, "seed=2", "network.ecmp_seed=2")
+		_, other := tinyRun(t, in, "seed=2", "network.ecmp_seed=1")
+		require.Equal(t, own.Fingerprint, same.Fingerprint, in)
+		require.NotEqual(t, own.Fingerprint, other.Fingerprint, in)
+	}
+}
