@@ -54,7 +54,7 @@ type DCQCNConfig struct {
 	// first one after the interval sends the CNP (NIC).
 	CNPDeferred bool `yaml:"cnp_deferred"`
 	// CNPDelay is from the decision to send a CNP until it leaves the NIC. NICs
-	// with some 50 us have been reported (ns-3-alibabacloud, issue 12).
+	// with some 50 us have been reported (by users of ns-3-alibabacloud).
 	CNPDelay sim.Time `yaml:"cnp_delay"`
 
 	// AlphaUpdate is when alpha moves: "cnp", up with every CNP and down after
