@@ -2,6 +2,8 @@ package metrics
 
 import (
 	"math/rand/v2"
+	"strconv"
+	"strings"
 	"testing"
 	"unsafe"
 
@@ -77,6 +79,31 @@ func TestSharesSumExactly(t *testing.T) {
 			require.InDelta(t, w/total*float64(parts), float64(got[i]), 1.0000001)
 		}
 	})
+}
+
+// Parts that are printed sum to their printed sum, and none is off by more than
+// a tenth of a percent.
+func TestPrintedPartsSum(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		parts := rapid.SliceOfN(rapid.IntRange(1000, 300_000), 1, 3).Draw(t, "parts")
+		sum := 0
+		for _, p := range parts {
+			sum += p
+		}
+		printed := func(millionths int) float64 {
+			v, err := strconv.ParseFloat(strings.TrimSuffix(percent(millionths), " %"), 64)
+			require.NoError(t, err)
+			return v
+		}
+		total := 0.0
+		for i, p := range summing(sum, parts) {
+			total += printed(p)
+			require.InDelta(t, parts[i], p, 1000)
+		}
+		require.InDelta(t, printed(sum), total, 0.0500001+1e-9, "half a tenth: how halves are rounded")
+	})
+	require.Equal(t, []int{2000, 7000, 2000, 90}, summing(11_400, []int{2100, 6900, 2400, 90}))
+	require.Equal(t, []int{0, 0}, summing(0, []int{0, 0}))
 }
 
 func TestSpanSumDoesNotOverflow(t *testing.T) {

@@ -3,6 +3,7 @@ package metrics
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -314,9 +315,14 @@ func (p *PoolTime) breakdown() string {
 	if p.Usage.Pool != poolPrefill {
 		activities = append(activities, ActivityWaitingKV)
 	}
+	shares := make([]int, len(activities))
+	for i, a := range activities {
+		shares[i] = p.ofBusy(p.Share[a])
+	}
+	shares = summing(p.ofBusy(p.FabricWait()), shares)
 	var parts []string
-	for _, a := range activities {
-		if share := p.ofBusy(p.Share[a]); share >= negligible {
+	for i, a := range activities {
+		if share := shares[i]; share >= negligible {
 			name := strings.ReplaceAll(a.String(), "waiting_kv", "KV under way")
 			parts = append(parts, fmt.Sprintf("%s (%s)", name, percent(share)))
 		}
@@ -348,17 +354,11 @@ func (x *analysis) consistsOf(c *Comm, isKV bool) string {
 		ports = "NVLink bandwidth"
 	}
 	var parts []string
-	for _, k := range []struct {
-		share int
-		name  string
-	}{
-		{c.Share[CommStartup] + c.Share[CommLatency], startup},
-		{c.Share[CommPorts], ports},
-		{c.Share[CommPaths], x.pathsName()},
-		{c.Share[CommContention], "contention"},
-	} {
-		if k.share >= negligible {
-			parts = append(parts, percent(k.share)+" "+k.name)
+	names := []string{startup, ports, x.pathsName(), "contention"}
+	t := summing(million, c.Share[:]) // as the table of all five parts has them
+	for k, share := range []int{t[CommStartup] + t[CommLatency], t[CommPorts], t[CommPaths], t[CommContention]} {
+		if share >= negligible {
+			parts = append(parts, percent(share)+" "+names[k])
 		}
 	}
 	what := " All dispatches and combines of the pool, hidden ones included, are "
@@ -442,14 +442,34 @@ func (x *analysis) kvSentence() string {
 	if s.TTFT == 0 || len(x.r.Transfers) == 0 && s.Transfer() == 0 {
 		return ""
 	}
+	t := summing(million, s.Share[:]) // as the table of all pieces has them
+	post, wire, queue := t[serving.PieceTransferPost], t[serving.PieceTransferWire], t[serving.PieceTransferQueue]
 	split := ""
 	if s.Transfer() >= worthSplitting || x.r.TTFTTail.Transfer() >= worthSplitting {
-		split = fmt.Sprintf(" (posting %s, wire %s, contention %s)", percent(s.Share[serving.PieceTransferPost]),
-			percent(s.Share[serving.PieceTransferWire]), percent(s.Share[serving.PieceTransferQueue]))
+		split = fmt.Sprintf(" (posting %s, wire %s, contention %s)", percent(post), percent(wire), percent(queue))
 	}
 	return fmt.Sprintf("KV transfer takes %s of the mean TTFT%s and %s of that of the slowest 1 %%.",
-		percent(s.Transfer()), split, percent(x.r.TTFTTail.Transfer()))
+		percent(post+wire+queue), split, percent(x.r.TTFTTail.Transfer()))
 }
+
+// summing rounds parts, in millionths, to tenths of a percent such that they sum
+// to the sum as percent prints it; a part that has no tenth stays as it is.
+func summing(sum int, parts []int) []int {
+	weights := make([]float64, len(parts))
+	for i, p := range parts {
+		weights[i] = float64(p)
+	}
+	out := Shares(weights, int(math.RoundToEven(float64(sum)/tenth)))
+	for i := range out {
+		if out[i] *= tenth; out[i] == 0 {
+			out[i] = parts[i]
+		}
+	}
+	return out
+}
+
+// tenth is a tenth of a percent in millionths.
+const tenth = 1000
 
 // percent prints millionths as a percentage: "18.2 %", "0.04 %".
 func percent(millionths int) string {

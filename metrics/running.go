@@ -57,7 +57,7 @@ const residenceQuantiles = 64
 // of length Q at most rate x E[S^2] / Q (the integral of the autocovariance of
 // an M/G/inf queue).
 func (s *Saturation) running(stays []decodeStay, late [2]Window) {
-	if len(stays) == 0 || late[0].Length() == 0 || late[1].Length() == 0 {
+	if len(stays) == 0 {
 		return
 	}
 	ps := make([]float64, residenceQuantiles)
@@ -67,6 +67,9 @@ func (s *Saturation) running(stays []decodeStay, late [2]Window) {
 	lengths := quantiles(stays, ps)
 	ends := quantiles(stays, []float64{0.9, 0.99})
 	s.Residence90, s.Residence99 = ends[0], ends[1]
+	if late[0].Length() == 0 || late[1].Length() == 0 {
+		return // arrivals within picoseconds
+	}
 
 	squares := 0.0
 	for _, l := range lengths {

@@ -156,6 +156,13 @@ func TestTransients(t *testing.T) {
 	require.Equal(t, "inconclusive", r.Saturation.String())
 	require.Contains(t, r.Saturation.Evidence, "one instant")
 
+	for i := range burst.Requests {
+		burst.Requests[i].Arrival += sim.Time(i % 2) // nor a rate to speak of
+	}
+	r = measure(t, burst, metrics.DefaultConfig(), nil)
+	require.Equal(t, metrics.Inconclusive, r.Saturation.Load, r.Saturation.Evidence)
+	require.NotContains(t, r.Saturation.Evidence, "NaN")
+
 	filling := md1(1000, 0.5, 1) // 200 s of arrivals
 	filling.StepCompute = 10 * sim.Second
 	for i := range filling.Requests {
