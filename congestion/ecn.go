@@ -39,8 +39,8 @@ var ecnPresets = []struct {
 	proportional bool
 	thresholds   []ECNThresholds
 }{
-	// The HPCC repository's rule, 4 and 16 KB per Gb/s; its authors: Alibaba's
-	// production, say its authors.
+	// The HPCC repository's rule, 4 and 16 KB per Gb/s: Alibaba's production, its
+	// authors say.
 	{"alibaba", true, []ECNThresholds{{25 * units.Gbps, 100 * units.KB, 400 * units.KB, 0.2}}},
 	// ConWeave (SIGCOMM 2023), the same at every rate.
 	{"conweave", false, []ECNThresholds{{100 * units.Gbps, 100 * units.KB, 400 * units.KB, 0.2}}},
