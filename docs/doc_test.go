@@ -1,0 +1,92 @@
+// Package docs holds no code: its tests run the simulator and hold the tables of
+// the documents to what comes out. With -update they rewrite them.
+package docs
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+var update = flag.Bool("update", false, "rewrite the tables of the documents instead of comparing them")
+
+// A table is a part of a document that a test regenerates. It stands between
+// the lines "<!-- name -->" and "<!-- /name -->".
+type table struct {
+	name string
+	long bool // left out with -short
+	make func(t *testing.T) string
+}
+
+// check compares the tables of a document to what they should be, or rewrites
+// them.
+func check(t *testing.T, file string, tables []table) {
+	for _, x := range tables {
+		t.Run(x.name, func(t *testing.T) {
+			if x.long && testing.Short() {
+				t.Skip("long")
+			}
+			want := x.make(t)
+			text, err := os.ReadFile(file)
+			require.NoError(t, err)
+			before, after, got, err := cut(string(text), x.name)
+			require.NoError(t, err, file)
+			if *update {
+				require.NoError(t, os.WriteFile(file, []byte(before+want+after), 0o644))
+				return
+			}
+			require.Equal(t, want, got, "%s has drifted; go test ./docs -update rewrites it", file)
+		})
+	}
+}
+
+// cut finds a table: what stands before it, what after it, and itself.
+func cut(text, name string) (before, after, body string, err error) {
+	head, tail := "<!-- "+name+" -->\n", "<!-- /"+name+" -->\n"
+	i, j := strings.Index(text, head), strings.Index(text, tail)
+	if i < 0 || j < i {
+		return "", "", "", fmt.Errorf("no table %q", name)
+	}
+	i += len(head)
+	return text[:i], text[j:], text[i:j], nil
+}
+
+func TestCut(t *testing.T) {
+	before, after, body, err := cut("a\n<!-- x -->\nold\n<!-- /x -->\nb\n", "x")
+	require.NoError(t, err)
+	require.Equal(t, "a\n<!-- x -->\n", before)
+	require.Equal(t, "<!-- /x -->\nb\n", after)
+	require.Equal(t, "old\n", body)
+	for _, text := range []string{"", "<!-- x -->\n", "<!-- /x -->\n<!-- x -->\n", "<!-- y -->\n<!-- /y -->\n"} {
+		_, _, _, err := cut(text, "x")
+		require.Error(t, err)
+	}
+}
+
+// rows is a Markdown table in the making.
+type rows struct{ strings.Builder }
+
+func newRows(head ...string) *rows {
+	var r rows
+	r.row(head...)
+	r.WriteString(strings.Repeat("|---", len(head)) + "|\n")
+	return &r
+}
+
+func (r *rows) row(cells ...string) { r.WriteString("| " + strings.Join(cells, " | ") + " |\n") }
+
+// num is v with so many decimals.
+func num(v float64, decimals int) string { return fmt.Sprintf("%.*f", decimals, v) }
+
+// off is how far a measured value is from the expected one, in per cent.
+func off(got, want float64) string {
+	if got == want {
+		return "0"
+	}
+	s := fmt.Sprintf("%+.2f %%", 100*(got/want-1))
+	return strings.Replace(s, "-0.00", "+0.00", 1)
+}
