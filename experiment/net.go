@@ -49,7 +49,9 @@ type TrafficResult struct {
 	Fingerprint uint64
 	// Counters are the packet engine's; nil in the others.
 	Counters *packet.Counters
-	Loads    []fabric.LinkLoad
+	// Ports are its port statistics, in link order.
+	Ports []packet.PortStats
+	Loads []fabric.LinkLoad
 	Notes    []string
 }
 
@@ -134,6 +136,7 @@ func (t *Traffic) Run(ctx context.Context, report func(Progress)) (*TrafficResul
 	r := &TrafficResult{
 		Flows: t.results, End: t.Engine.Now(), Events: t.Engine.Events(), Fingerprint: t.Engine.Fingerprint(),
 		Loads: t.Network.Loads(nil),
+		Ports: portStats(t.Network, t.Graph),
 		Notes: engineNotes(t.Network, t.Fabric.Network.Engine, t.Fabric.Written),
 	}
 	if n, ok := t.Network.(*packet.Network); ok {

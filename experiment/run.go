@@ -11,6 +11,7 @@ import (
 	"github.com/tgssim/tgssim/metrics"
 	"github.com/tgssim/tgssim/serving"
 	"github.com/tgssim/tgssim/sim"
+	"github.com/tgssim/tgssim/topology"
 )
 
 // Progress is how far a run has come.
@@ -33,6 +34,9 @@ type Result struct {
 	End sim.Time
 	// Inputs are the files that the scenario reads, with their sizes and hashes.
 	Inputs []Input
+	// Ports are the packet engine's port statistics, in link order; nil in the
+	// other engines.
+	Ports []packet.PortStats
 }
 
 // An Input is a file that a scenario reads.
@@ -121,6 +125,20 @@ func (b *Simulation) notes(usage []serving.PoolUsage) (notes []string) {
 	return append(notes, engineNotes(b.Network, b.Scenario.Network.Engine, b.Scenario.Written)...)
 }
 
+// portStats are those of every link outside the servers, in the packet engine.
+func portStats(network fabric.Network, g *topology.Graph) (ports []packet.PortStats) {
+	n, ok := network.(*packet.Network)
+	if !ok {
+		return nil
+	}
+	for l := range g.Links {
+		if g.Nodes[g.Links[l].From].Kind >= topology.KindNIC && g.Nodes[g.Links[l].To].Kind >= topology.KindNIC {
+			ports = append(ports, n.PortStats(topology.LinkID(l)))
+		}
+	}
+	return ports
+}
+
 // engineNotes are what the packet engine has to say: what went wrong, which
 // settings never acted and why. In the other engines all of them are inert.
 func engineNotes(network fabric.Network, engine string, written func(key string) bool) (notes []string) {
@@ -173,6 +191,7 @@ func (b *Simulation) finish() (*Result, error) {
 	return &Result{
 		Result:      r,
 		Inputs:      b.inputs,
+		Ports:       portStats(b.Network, b.Graph),
 		Fingerprint: b.Engine.Fingerprint(),
 		Events:      b.Engine.Events(),
 		End:         end,

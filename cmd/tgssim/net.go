@@ -1,11 +1,13 @@
 package main
 
 import (
-	"bufio"
+	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"time"
@@ -22,6 +24,7 @@ import (
 type netFlags struct {
 	scenario scenarioFlags
 	flows    string
+	ports    string
 	json     bool
 }
 
@@ -46,6 +49,7 @@ receiver's memory; its slowdown is that over what it takes alone.`,
 	}
 	f.scenario.register(cmd)
 	cmd.Flags().StringVar(&f.flows, "flows", "", "write every flow's completion time to this CSV `file`")
+	cmd.Flags().StringVar(&f.ports, "ports", "", "write what every port saw to this CSV `file` (packet engine)")
 	cmd.Flags().BoolVar(&f.json, "json", false, "print the summary as JSON instead of tables")
 	return cmd
 }
@@ -63,6 +67,9 @@ func runNet(cmd *cobra.Command, f *netFlags, ref string) error {
 	if err != nil {
 		return invalid(err)
 	}
+	if f.ports != "" && fabric.Network.Engine != "packet" {
+		return invalid(fmt.Errorf("--ports: only the packet engine has ports with queues, and network.engine is %s", fabric.Network.Engine))
+	}
 	progress := newProgress(cmd.ErrOrStderr(), time.Now())
 	progress.what = "flows"
 	r, err := t.Run(cmd.Context(), progress.report)
@@ -71,7 +78,12 @@ func runNet(cmd *cobra.Command, f *netFlags, ref string) error {
 		return fmt.Errorf("run stopped: %w", interrupted(err))
 	}
 	if f.flows != "" {
-		if err := writeFlows(f.flows, r); err != nil {
+		if err := writeWhole(f.flows, flowsCSV(r)); err != nil {
+			return err
+		}
+	}
+	if f.ports != "" {
+		if err := writeWhole(f.ports, portsCSV(t.Graph, r.Ports)); err != nil {
 			return err
 		}
 	}
@@ -173,38 +185,35 @@ func (s *netSummary) print(w io.Writer, cluster string, r *experiment.TrafficRes
 	return nil
 }
 
-// writeFlows writes one line per flow, in order of start. The file appears whole
-// or not at all.
-func writeFlows(name string, r *experiment.TrafficResult) (err error) {
-	tmp := name + ".tmp"
-	f, err := os.Create(tmp)
+// flowsCSV is one line per flow, in order of start.
+func flowsCSV(r *experiment.TrafficResult) []byte {
+	var b bytes.Buffer
+	b.WriteString("source,destination,bytes,start_ps,finish_ps,fct_ps,ideal_ps,slowdown\n")
+	for i := range r.Flows {
+		x := &r.Flows[i]
+		fmt.Fprintf(&b, "%d,%d,%d,%d,", x.Src, x.Dst, int64(x.Bytes), int64(x.Start))
+		if x.Finish == sim.Never {
+			b.WriteString(",,,\n")
+			continue
+		}
+		fmt.Fprintf(&b, "%d,%d,%d,%s\n", int64(x.Finish), int64(x.FCT), int64(x.Ideal),
+			strconv.FormatFloat(x.Slowdown(), 'g', -1, 64))
+	}
+	return b.Bytes()
+}
+
+// writeWhole writes a file that appears whole or not at all.
+func writeWhole(name string, data []byte) error {
+	f, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+".tmp-")
 	if err != nil {
 		return err
 	}
-	defer func() {
-		if err != nil {
-			os.Remove(tmp)
-		}
-	}()
-	w := bufio.NewWriter(f)
-	fmt.Fprintln(w, "source,destination,bytes,start_ps,finish_ps,fct_ps,ideal_ps,slowdown")
-	for i := range r.Flows {
-		x := &r.Flows[i]
-		if x.Finish == sim.Never {
-			fmt.Fprintf(w, "%d,%d,%d,%d,,,,\n", x.Src, x.Dst, int64(x.Bytes), int64(x.Start))
-			continue
-		}
-		fmt.Fprintf(w, "%d,%d,%d,%d,%d,%d,%d,%s\n", x.Src, x.Dst, int64(x.Bytes), int64(x.Start), int64(x.Finish),
-			int64(x.FCT), int64(x.Ideal), strconv.FormatFloat(x.Slowdown(), 'g', -1, 64))
-	}
-	if err := w.Flush(); err != nil {
-		f.Close()
+	defer os.Remove(f.Name()) // nothing is left there when all went well
+	_, err = f.Write(data)
+	if err := errors.Join(err, f.Chmod(0o644), f.Close()); err != nil {
 		return err
 	}
-	if err := f.Close(); err != nil {
-		return err
-	}
-	return os.Rename(tmp, name)
+	return os.Rename(f.Name(), name)
 }
 
 // counterRows is the packet engine's counters as a table.

@@ -113,6 +113,9 @@ func simulate(cmd *cobra.Command, b *experiment.Simulation) (*report.Run, error)
 		Version: version, Fingerprint: result.Fingerprint, Events: result.Events, Result: result.Result,
 		Timing: &report.Timing{Started: started, Wall: time.Since(started)},
 	}
+	if result.Ports != nil {
+		run.Extra = append(run.Extra, report.File{Name: portsFile, Data: portsCSV(b.Graph, result.Ports)})
+	}
 	for _, in := range result.Inputs {
 		run.Inputs = append(run.Inputs, report.ManifestEntry{
 			Name: in.Path, Bytes: in.Bytes, SHA256: hex.EncodeToString(in.SHA256[:]),
