@@ -41,7 +41,7 @@ func trainTable(t *testing.T) string {
 				if k == 1 {
 					exact = n
 				}
-				r.row(name, p, fmt.Sprint(k), fmt.Sprintf("%d,%03d", n.engine.Events()/1000, n.engine.Events()%1000),
+				r.row(name, p, fmt.Sprint(k), fmt.Sprintf("%.2f M", float64(n.engine.Events())/1e6),
 					num(n.mean(), 1), off(n.mean(), exact.mean()), num(n.p99(), 1), off(n.p99(), exact.p99()),
 					num(n.max(), 1), off(n.max(), exact.max()))
 			}
