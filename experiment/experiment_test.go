@@ -80,6 +80,9 @@ func TestEveryLibraryScenarioRuns(t *testing.T) {
 // is the same run, event for event.
 func TestRunsRepeat(t *testing.T) {
 	for name, set := range small {
+		if testing.Short() && name != "llama-3.1-70b-h800-pd" && name != "qwen3-30b-a3b-h20" {
+			continue
+		}
 		t.Run(name, func(t *testing.T) {
 			first := run(t, load(t, name, set...))
 			again := run(t, load(t, name, set...))
@@ -98,6 +101,9 @@ func TestRunsRepeat(t *testing.T) {
 // that is reported may depend on it.
 func TestTiesDoNotMatter(t *testing.T) {
 	for name, set := range small {
+		if testing.Short() && name != "llama-3.1-70b-h800-pd" && name != "qwen3-30b-a3b-h20" {
+			continue
+		}
 		t.Run(name, func(t *testing.T) {
 			want := run(t, load(t, name, set...))
 			seeds := uint64(5)
@@ -151,6 +157,9 @@ func figures(r *Result) (ttft, itl, tgs float64) {
 // A network without contention is never slower, and taking away half or three
 // quarters of the uplinks costs something.
 func TestOversubscriptionCosts(t *testing.T) {
+	if testing.Short() {
+		t.Skip("four runs of a large cluster")
+	}
 	at := func(set ...string) *Result {
 		return run(t, load(t, "deepseek-v3-h800-pd", append(set, "workload.requests=600")...))
 	}

@@ -217,6 +217,9 @@ const (
 // another course, or the change is refused, or the table says why it does
 // nothing. A new key has to be added to the table.
 func TestEveryKeyActs(t *testing.T) {
+	if testing.Short() {
+		t.Skip("hundreds of runs")
+	}
 	seen := map[string]bool{}
 	table := append(append([]change(nil), everyKey...), packetKeys()...)
 	for _, c := range table {

@@ -18,6 +18,9 @@ var fences = regexp.MustCompile("(?s)```([a-z]+)\n(.*?)```")
 // TestReadme runs every command of README.md, in order, in a folder that holds
 // the files that it shows, and looks for every line of output that it quotes.
 func TestReadme(t *testing.T) {
+	if testing.Short() {
+		t.Skip("runs whole scenarios")
+	}
 	text, err := os.ReadFile("../../README.md")
 	require.NoError(t, err)
 	traces, err := filepath.Abs("../../workload")
