@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"runtime"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -31,10 +32,16 @@ func trainTable(t *testing.T) string {
 	r := newRows("flows", "preset", "train", "events", "mean, us", "error", "p99, us", "error", "last, us", "error")
 	all := lists(t)
 	for _, name := range []string{"incast32", "perm128_s1", "a2a16", "a2a32", "a2a64"} {
-		for _, p := range []string{"line-rate", "default"} {
+		for _, p := range []string{"line-rate", "default", "default, min_rate 1Gbps"} {
+			if name != "perm128_s1" && strings.Contains(p, "min_rate") {
+				continue
+			}
 			var exact *network
 			for _, k := range trains {
-				s := preset(t, p)
+				s := preset(t, strings.TrimSuffix(p, ", min_rate 1Gbps"))
+				if strings.Contains(p, "min_rate") {
+					s.Congestion.DCQCN.MinRate = units.Gbps
+				}
 				s.Packet.Train = k
 				n, _ := packets(t, s, ls128(t), 1)
 				n.run(t, all[name])
