@@ -52,7 +52,7 @@ type TrafficResult struct {
 	// Ports are its port statistics, in link order.
 	Ports []packet.PortStats
 	Loads []fabric.LinkLoad
-	Notes    []string
+	Notes []string
 }
 
 // BuildTraffic wires a fabric up. It fails with config.Problems that say where
