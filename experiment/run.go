@@ -122,7 +122,8 @@ func (b *Simulation) notes(usage []serving.PoolUsage) (notes []string) {
 				usage[i].Pool, p.OverlapMinTokens))
 		}
 	}
-	return append(notes, engineNotes(b.Network, b.Scenario.Network.Engine, b.Scenario.Written)...)
+	s := b.Scenario
+	return append(notes, engineNotes(b.Network, s.Network.Engine, s.Packet.Train, s.Congestion.Algorithm, s.Written)...)
 }
 
 // portStats are those of every link outside the servers, in the packet engine.
@@ -141,7 +142,7 @@ func portStats(network fabric.Network, g *topology.Graph) (ports []packet.PortSt
 
 // engineNotes are what the packet engine has to say: what went wrong, which
 // settings never acted and why. In the other engines all of them are inert.
-func engineNotes(network fabric.Network, engine string, written func(key string) bool) (notes []string) {
+func engineNotes(network fabric.Network, engine string, trains int, algorithm string, written func(key string) bool) (notes []string) {
 	n, ok := network.(*packet.Network)
 	if !ok {
 		for _, key := range []string{"packet", "congestion"} {
@@ -150,6 +151,10 @@ func engineNotes(network fabric.Network, engine string, written func(key string)
 			}
 		}
 		return notes
+	}
+	if written("packet.train") && trains > 1 && algorithm == "dcqcn" {
+		notes = append(notes, "packet.train above 1 distorts DCQCN: a train is marked and paced as one packet. "+
+			"Completion times of long flows come out too long; see docs/performance.md.")
 	}
 	for _, x := range n.Notices() {
 		notes = append(notes, fmt.Sprintf("%s at %v: %s.", x.Kind, x.At, x.Text))
