@@ -123,6 +123,11 @@ func (b *Simulation) notes(usage []serving.PoolUsage) (notes []string) {
 		}
 	}
 	s := b.Scenario
+	for _, pool := range []string{"prefill", "decode"} {
+		if b.Prefill.MoELayers() == 0 && s.Written(pool+".moe") {
+			notes = append(notes, fmt.Sprintf("The settings under %s.moe act on models with experts, and %s has none.", pool, s.Model.Name))
+		}
+	}
 	return append(notes, engineNotes(b.Network, s.Network.Engine, s.Packet.Train, s.Congestion.Algorithm, s.Written)...)
 }
 
