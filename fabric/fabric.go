@@ -1,6 +1,6 @@
 // Package fabric moves bytes between GPUs. One small interface, Network, hides
-// how: the ideal engine (no contention at all), the flow engine (max-min fair
-// fluids over the real links) and, later, the packet engine.
+// how: the ideal engine (no contention at all) and the flow engine (max-min fair
+// fluids over the real links) are here, the packet engine is in fabric/packet.
 package fabric
 
 import (

@@ -98,7 +98,8 @@ type Record struct {
 	KVBytes units.Bytes
 }
 
-// A Transfer is one request's KV transfer, over all its messages. Post + Wire +
+// A Transfer is one request's KV transfer; Messages is the writes that it was
+// posted as, one per pair of GPUs that share some of the KV. Post + Wire +
 // Queue == Arrived - Posted.
 type Transfer struct {
 	Request                 int
