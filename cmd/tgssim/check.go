@@ -96,10 +96,14 @@ func (p *printer) workload(source workload.Source) {
 		p.line("workload  no requests")
 		return
 	}
+	if st.Requests == 1 {
+		p.line("workload  1 request, %.0f prompt and %.0f output tokens", st.MeanPrompt(), st.MeanOutput())
+		return
+	}
 	first := ""
 	if n == drawn {
 		first = "first "
 	}
-	p.line("workload  %s%d requests over %v, %.4g req/s, mean %.0f prompt and %.0f output tokens",
-		first, st.Requests, st.Last, float64(st.Rate()), st.MeanPrompt(), st.MeanOutput())
+	p.line("workload  %s%d requests over %.4g s, %.4g req/s, mean %.0f prompt and %.0f output tokens",
+		first, st.Requests, st.Last.Seconds(), float64(st.Rate()), st.MeanPrompt(), st.MeanOutput())
 }
