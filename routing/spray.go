@@ -1,6 +1,10 @@
 package routing
 
-import "github.com/tgssim/tgssim/sim"
+import (
+	"math"
+
+	"github.com/tgssim/tgssim/sim"
+)
 
 // A RoundRobin takes the paths in turn, packet by packet: the most even of
 // sprays. Its zero value is ready.
@@ -29,11 +33,15 @@ type Flowlet struct {
 	count uint32 // flowlets so far
 }
 
+// Break ends the flowlet that is open: the paths have changed.
+func (f *Flowlet) Break() { f.path = math.MaxUint32 }
+
 // Next is the path of a packet sent now, out of paths, and whether it begins a
-// flowlet: it is the first, or more than gap after the last. Flows of different
-// seeds choose independently.
+// flowlet: it is the first, or more than gap after the last, or there is no path
+// of the last one's number any more. Flows of different seeds choose
+// independently.
 func (f *Flowlet) Next(now, gap sim.Time, seed uint64, paths int) (path int, begins bool) {
-	if f.count == 0 || now-f.last > gap {
+	if f.count == 0 || now-f.last > gap || int64(f.path) >= int64(paths) {
 		f.count++
 		f.path = uint32(RandomPath(mix(seed), uint64(f.count), paths))
 		begins = true

@@ -56,6 +56,18 @@ func TestFlowlet(t *testing.T) {
 			last, path = now, got
 		}
 	})
+	// A flowlet does not outlive its path.
+	for range 100 {
+		var f Flowlet
+		for paths := 8; paths > 0; paths-- {
+			path, _ := f.Next(0, 10, 7, paths)
+			require.Less(t, path, paths)
+			f.Break()
+			_, begins := f.Next(0, 10, 7, paths)
+			require.True(t, begins)
+		}
+	}
+
 	// Flowlets of one flow spread over all paths; so do first flowlets of many.
 	var f Flowlet
 	seen, first := map[int]bool{}, map[int]bool{}

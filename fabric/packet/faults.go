@@ -13,6 +13,7 @@ import (
 type faultState struct {
 	links    []topology.LinkID // of each fault: one direction of its cable
 	downAt   []sim.Time        // when each link last failed; -1 never
+	failures []uint32          // how often each link has failed
 	excluded []bool            // links that routing avoids
 }
 
@@ -32,6 +33,7 @@ func (n *Network) layFaults(c Config) error {
 	}
 	f := &n.faults
 	f.downAt, f.excluded = make([]sim.Time, len(n.ports)), make([]bool, len(n.ports))
+	f.failures = make([]uint32, len(n.ports))
 	for l := range f.downAt {
 		f.downAt[l] = -1
 	}
@@ -60,6 +62,7 @@ func (n *Network) strike(i uint32, now sim.Time) {
 		pt.down = fault.Rate == 0
 		if pt.down {
 			n.faults.downAt[l] = now
+			n.faults.failures[l]++
 		} else {
 			n.setRate(pt, max(1, units.Rate(float64(n.graph.Links[l].Rate)*fault.Rate)))
 		}
@@ -82,8 +85,8 @@ func (n *Network) strike(i uint32, now sim.Time) {
 // unpause ends the pauses of a port whose link has failed: nobody is left to end
 // them. What it sends from now on is lost.
 func (n *Network) unpause(l uint32, now sim.Time) {
-	for prio := range uint32(numPrios) {
-		n.heedPause(l<<3|prio<<1, now)
+	for prio := range uint8(numPrios) {
+		n.heedPause(n.pauseArg(l, prio), now)
 	}
 }
 
@@ -92,6 +95,11 @@ func (n *Network) unpause(l uint32, now sim.Time) {
 func (n *Network) pauseAgain(l uint32, now sim.Time) {
 	to := n.graph.Links[l].To
 	if to < n.firstSwitch {
+		for prio, paused := range n.nics[to-n.firstNIC].rx.paused {
+			if paused {
+				n.sendPause(l, uint8(prio), true, now)
+			}
+		}
 		return
 	}
 	b := n.buffers[n.switchOf(to)]

@@ -259,3 +259,27 @@ func TestInert(t *testing.T) {
 		require.NotContains(t, names(b), not)
 	}
 }
+
+// A sender of flowlets that had more paths than are left does not use one that is
+// gone, nor another queue pair's; and a pause that is under way when its cable
+// fails does not outlive the failure.
+func TestPathsLostUnderWay(t *testing.T) {
+	g := build(t, ls128())
+	for _, choice := range []string{PathFlowlet, PathSprayRandom, PathSprayRoundRobin} {
+		for at := range 20 {
+			s := preset(t, "default")
+			s.Packet.Path.Choice, s.Packet.Path.FlowletGap = choice, 200*sim.Microsecond
+			s.Packet.FaultDetection = 2 * sim.Microsecond
+			s.Packet.Transport.Timeout = 50 * sim.Microsecond
+			for i := range 4 {
+				s.Packet.Faults = append(s.Packet.Faults, Fault{Link: "leaf0>spine" + string(rune('0'+i)), At: 20*sim.Microsecond + sim.Time(at)*25*sim.Nanosecond})
+			}
+			b := newBench(t, s, g)
+			for src := range topology.GPU(8) {
+				b.net.Send(fabric.Message{Src: src, Dst: 127 - src%2, Bytes: 400 << 10, Tag: uint64(src)}, b)
+				b.net.Send(fabric.Message{Src: src + 8, Dst: src, Bytes: 400 << 10, Tag: 100 + uint64(src)}, b)
+			}
+			require.Len(t, b.run(), 16)
+		}
+	}
+}

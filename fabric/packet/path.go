@@ -121,6 +121,7 @@ func (n *Network) laySpray(s *sender, k qpKey) {
 	begin := int(routing.Hash(routing.RoCE(uint32(k.src), uint32(k.dst), k.number), n.spraySeed) % uint64(len(live)))
 	count := min(len(live), n.path.MaxPaths)
 	s.paths.first, s.paths.stride, s.paths.count = uint32(len(n.routes)), uint16(len(live[0])+1), uint16(count)
+	s.paths.flowlet.Break()
 	for i := range count {
 		n.layRoute(live[(begin+i)%len(live)])
 	}

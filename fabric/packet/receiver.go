@@ -2,7 +2,9 @@ package packet
 
 import (
 	"github.com/tgssim/tgssim/congestion"
+	"github.com/tgssim/tgssim/internal/invariants"
 	"github.com/tgssim/tgssim/sim"
+	"github.com/tgssim/tgssim/topology"
 )
 
 // A receiver is the responding end of a queue pair.
@@ -26,6 +28,9 @@ func (n *Network) receive(id uint32, p *packet, now sim.Time) {
 	if p.flags&flagReply != 0 {
 		n.reply(id, now)
 		return
+	}
+	if invariants.Enabled && n.graph.Links[n.routes[p.at-1]].To != n.firstNIC+topology.NodeID(n.receivers[p.qp].nic) {
+		panic("packet: delivered to another NIC than its queue pair's")
 	}
 	if n.drainRate > 0 {
 		n.drainLater(id, p, now)

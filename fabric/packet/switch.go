@@ -97,7 +97,7 @@ func (n *Network) sendPause(in uint32, prio uint8, xoff bool, now sim.Time) {
 	back.busy = max(back.busy, now) + back.time(pauseFrame)
 	back.sent.wire += pauseFrame
 	back.sent.control++
-	arg := in<<3 | uint32(prio)<<1
+	arg := n.pauseArg(in, prio)
 	if xoff {
 		arg |= 1
 		n.count.Pauses++
@@ -108,9 +108,23 @@ func (n *Network) sendPause(in uint32, prio uint8, xoff bool, now sim.Time) {
 // pauseFrame is what a PFC frame takes on the wire: 64 B, preamble 8 and gap 12.
 const pauseFrame = 84
 
-// heedPause stops or resumes a priority of a port.
+// pauseArg is what the event of an XON carries: the link that it is for, how
+// often that has failed (modulo 32) and the priority. XOFF sets the lowest bit.
+func (n *Network) pauseArg(l uint32, prio uint8) uint32 {
+	arg := l<<8 | uint32(prio)<<1
+	if n.faulty {
+		arg |= uint32(n.faults.failures[l]%32) << 3
+	}
+	return arg
+}
+
+// heedPause stops or resumes a priority of a port. A frame whose cable failed
+// under way does nothing: the failure has ended the pauses of the port.
 func (n *Network) heedPause(arg uint32, now sim.Time) {
-	l, prio := arg>>3, arg>>1&3
+	l, prio := arg>>8, arg>>1&3
+	if arg&^1 != n.pauseArg(l, uint8(prio)) {
+		return
+	}
 	pt := &n.ports[l]
 	st := n.pauseStats(l)
 	if arg&1 != 0 {
