@@ -131,12 +131,16 @@ func (r *Rank) mlaIn(t *tally, m float64, decode bool) {
 	down := q + kv + rope
 
 	t.gemm(m, s.hidden, down)
-	t.gemm(m, q, s.heads*(nope+rope))
+	if q > 0 {
+		t.gemm(m, q, s.heads*(nope+rope))
+	} else { // queries straight from the stream
+		t.gemm(m, s.hidden, s.heads*(nope+rope))
+	}
 	// Norm reads the stream and the residual, and writes the residual and the
 	// quantised input; the latents are normalised, q's quantised; rope turns q.
 	bytes := float64(3*h) + float64(s.weightSize*m*s.hidden) + float64(m*s.heads*rope*4)
 	kernels := 4
-	if s.fp8 {
+	if s.fp8 && q > 0 {
 		bytes += float64(m * q * 3)
 		kernels++
 	}
@@ -181,7 +185,7 @@ func (r *Rank) gqaIn(t *tally, m float64) {
 	t.gemm(m, s.hidden, (s.heads+s.kvHeads+s.kvHeads)*d)
 	// Norm reads and writes the stream and the residual; rope reads and writes q
 	// and k; the KV write reads and writes k and v.
-	bytes := float64(4*h) + float64(m*(s.heads+s.kvHeads)*d*4) +
+	bytes := float64(4*h) + float64(m*(s.heads+s.kvHeads)*a.rotary()*4) +
 		float64(m*2*s.kvHeads*d*(2+r.setup.KV.size()))
 	kernels := 3
 	if a.QKNorm {
@@ -263,7 +267,11 @@ func (r *Rank) denseMLP(t *tally, m float64, decode bool) {
 // latents, so the context's keys and values are projected up again.
 func (r *Rank) prefillCore(b prefillBatch) float64 {
 	if r.model.Attention.Kind != MLA {
-		return r.gpu.gqaPrefill(r.gqa(), r.share, b, r.setup.KV)
+		full := r.gpu.gqaPrefill(r.gqa(), r.share, b, r.setup.KV)
+		if r.model.Attention.WindowedLayers == 0 {
+			return full
+		}
+		return r.meanCore(full, r.gpu.gqaPrefill(r.gqa(), r.share, b.inWindow(), r.setup.KV))
 	}
 	a := r.mla()
 	us := r.gpu.mlaPrefill(a, r.share, b)
@@ -278,7 +286,18 @@ func (r *Rank) decodeCore(b decodeBatch) float64 {
 	if r.model.Attention.Kind == MLA {
 		return r.gpu.mlaDecode(r.mla(), b, r.setup.KV)
 	}
-	return r.gpu.gqaDecode(r.gqa(), b, r.setup.KV)
+	full := r.gpu.gqaDecode(r.gqa(), b, r.setup.KV)
+	if r.model.Attention.WindowedLayers == 0 {
+		return full
+	}
+	return r.meanCore(full, r.gpu.gqaDecode(r.gqa(), b.inWindow(r.model.Attention.Window), r.setup.KV))
+}
+
+// meanCore is the mean over the layers of a core that takes full microseconds
+// over the whole context and windowed over the window.
+func (r *Rank) meanCore(full, windowed float64) float64 {
+	share := float64(r.model.Attention.WindowedLayers) / float64(r.model.Layers)
+	return float64(full*(1-share)) + float64(windowed*share)
 }
 
 func (r *Rank) gqa() gqa {
@@ -301,6 +320,7 @@ func (r *Rank) experts(prefill bool, groupTokens int64, imbalance float64) float
 	rows := float64(tokens * topK / ep * imbalance)
 	active := float64(total / ep * (1 - power(1-topK/total, groupTokens)))
 	t := r.tally(1)
+	t.weights = r.setup.ExpertWeights
 	if prefill {
 		t.share = r.share
 	}
@@ -309,7 +329,7 @@ func (r *Rank) experts(prefill bool, groupTokens int64, imbalance float64) float
 	t.us += r.gpu.grouped(prefill, t.weights, t.share, active, rows/active, w, h)
 	t.kernels += 2
 
-	size := r.shape.weightSize
+	size := t.weights.activation().size()
 	swiglu := float64(rows * w * (4 + size))
 	// unique is the tokens of the group with at least one expert on this GPU.
 	unique := float64(tokens * (1 - power(1-1/ep, int64(e.TopK))))

@@ -23,12 +23,35 @@ type prefillBatch struct {
 	// pairs is sum of S (S/2 + C): query-key pairs of a chunk of S new tokens
 	// behind C.
 	pairs float64
+	// window is how many keys a query token of a windowed layer sees, 0 when
+	// there are none; windowContext and windowPairs are context and pairs there.
+	window, windowContext, windowPairs float64
 }
 
 func (b *prefillBatch) add(tokens, context float64) {
 	b.tokens += tokens
 	b.context += context
 	b.pairs += float64(tokens * (tokens/2 + context))
+	if b.window == 0 {
+		return
+	}
+	b.windowContext += math.Min(context, b.window)
+	// The first tokens see all before them, the rest see the window.
+	growing := math.Min(math.Max(b.window-context, 0), tokens)
+	b.windowPairs += float64(growing*(growing/2+math.Min(context, b.window))) + float64(b.window*(tokens-growing))
+}
+
+// inWindow is the batch as a windowed layer sees it.
+func (b *prefillBatch) inWindow() prefillBatch {
+	return prefillBatch{tokens: b.tokens, context: b.windowContext, pairs: b.windowPairs}
+}
+
+// inWindow is the batch as a layer with the window sees it: the query tokens of
+// a request see window keys each, shifted by one. It is exact when no context is
+// shorter than that, or none is longer; between, it is an upper bound.
+func (b decodeBatch) inWindow(window int) decodeBatch {
+	b.kv = math.Min(b.kv, float64(b.requests*(float64(window)+b.query-1)))
+	return b
 }
 
 // gqaDecode is the time of decode attention in microseconds:

@@ -214,12 +214,12 @@ func batchedGEMM(pad int, m, heads, k, n float64) gemm {
 // groupedGEMM is one GEMM of rowsEach rows for each of active experts.
 func groupedGEMM(pad int, dt DType, active, rowsEach, k, n float64) gemm {
 	rows := float64(active * rowsEach)
-	in := float64(rows*k) + float64(active*n*k)
+	in := float64(dt.activation().size()*rows*k) + float64(dt.size()*active*n*k)
 	return gemm{
 		rows:  float64(active * padded(rowsEach, pad)),
 		n:     n,
 		k:     k,
-		bytes: float64(dt.size()*in) + float64(2*rows*n),
+		bytes: in + float64(2*rows*n),
 	}
 }
 

@@ -30,14 +30,20 @@ type Memory struct {
 	// KVPerToken is the KV of one token over all layers on one GPU: KV heads are
 	// shared by TP, each held at least once; MLA's latent is held by every GPU.
 	KVPerToken units.Bytes
+	// KVReplicas is the number of GPUs of the rank that hold the same KV: above 1
+	// where TP is wider than the KV heads, and TP itself with MLA. The rank holds
+	// a token's KV so many times, and a GPU so many times an even share of it.
+	KVReplicas int
 }
 
 // WeightBytes is the memory of the weights of one GPU by part of the model.
 type WeightBytes struct {
 	// Attention, Dense and Shared are sharded by TP, except MLA's projections to
-	// the latents, which every GPU holds. Experts are sharded by EP. With fp8
-	// weights the four include the scale factors; they count as in the
-	// checkpoint, although engines may unpack MLA's up-projections to bf16.
+	// the latents, which every GPU holds, and biases of the MLPs, which are
+	// counted as if every GPU held them. Experts are sharded by EP. With fp8 or
+	// mxfp4 weights the four include the scale factors, and biases in bf16; they
+	// count as in the checkpoint, although engines may unpack MLA's
+	// up-projections to bf16.
 	Attention, Dense, Shared, Experts units.Bytes
 	// Router and Norms are held by every GPU in bf16.
 	Router, Norms units.Bytes
@@ -73,7 +79,16 @@ func memoryOf(s Setup) Memory {
 		Weights:    parts.Sum(),
 		Parts:      parts,
 		KVPerToken: units.Bytes(int64(m.Layers) * m.kvElementsPerLayer(localKVHeads(m, s.TP)) * int64(s.KV.size())),
+		KVReplicas: kvReplicas(m, s.TP),
 	}
+}
+
+// kvReplicas is the number of tp GPUs that hold the same KV.
+func kvReplicas(m *Model, tp int) int {
+	if m.Attention.Kind == MLA {
+		return tp
+	}
+	return max(1, tp/m.Attention.KVHeads)
 }
 
 func weightBytes(s Setup) WeightBytes {
@@ -81,21 +96,30 @@ func weightBytes(s Setup) WeightBytes {
 	w := m.Weights()
 	layers, h := int64(m.Layers), int64(m.Hidden)
 
+	linear, vectors, _ := m.attentionWeights()
 	var perLayer int64
 	if a.Kind == MLA {
-		linear, _ := m.attentionWeights()
 		down := h * int64(a.QLoraRank+a.KVLoraRank+a.QKRopeHeadDim)
 		perLayer = down + (linear-down)/tp
 	} else {
 		heads := int64(a.Heads/s.TP + localKVHeads(m, s.TP))
 		perLayer = 2 * h * heads * int64(a.HeadDim)
+		if a.QKVBias {
+			vectors = int64(a.Heads/s.TP+2*localKVHeads(m, s.TP)) * int64(a.HeadDim)
+		}
+		if a.Sinks {
+			vectors += int64(a.Heads / s.TP)
+		}
+		if a.OutBias {
+			vectors += h
+		}
 	}
-	vocab := int64(ceilDiv(m.Vocab, s.TP))
+	vocab, biases, ep := int64(ceilDiv(m.Vocab, s.TP)), m.biases(), int64(s.EP)
 	parts := WeightBytes{
-		Attention: quantised(s.Weights, layers*perLayer),
-		Dense:     quantised(s.Weights, w.Dense/tp),
-		Shared:    quantised(s.Weights, w.Shared/tp),
-		Experts:   quantised(s.Weights, w.Experts/int64(s.EP)),
+		Attention: quantised(s.Weights, layers*perLayer) + units.Bytes(2*layers*vectors),
+		Dense:     quantised(s.Weights, (w.Dense-biases.Dense)/tp) + units.Bytes(2*biases.Dense),
+		Shared:    quantised(s.Weights, (w.Shared-biases.Shared)/tp) + units.Bytes(2*biases.Shared),
+		Experts:   quantised(s.ExpertWeights, (w.Experts-biases.Experts)/ep) + units.Bytes(2*biases.Experts/ep),
 		Router:    units.Bytes(2 * w.Router),
 		Norms:     units.Bytes(2 * w.Norms),
 		Embedding: units.Bytes(2 * vocab * h),
@@ -108,8 +132,11 @@ func weightBytes(s Setup) WeightBytes {
 
 // quantised is the bytes of n weights of a linear layer.
 func quantised(d DType, n int64) units.Bytes {
-	if d == FP8 {
+	switch d {
+	case FP8:
 		return units.Bytes(n + 4*((n+scaleBlock-1)/scaleBlock))
+	case MXFP4: // blocks of 32 weights: 16 bytes and a scale of one
+		return units.Bytes(17 * ((n + 31) / 32))
 	}
 	return units.Bytes(2 * n)
 }

@@ -39,6 +39,9 @@ type Model struct {
 	// Checkpoint is the format of the published weights: bf16, or fp8 with one
 	// 4-byte scale per block of 128 x 128.
 	Checkpoint DType `yaml:"checkpoint"`
+	// ExpertCheckpoint is the format of the routed experts where it is another:
+	// mxfp4 (gpt-oss); checkpoint when it is the same.
+	ExpertCheckpoint DType `yaml:"expert_checkpoint"`
 	// MTPLayers is the number of multi-token-prediction modules in the
 	// checkpoint. They are in no count and in no time of this package.
 	MTPLayers int `yaml:"mtp_layers"`
@@ -47,6 +50,9 @@ type Model struct {
 	// Intermediate is the width of the MLP of a dense layer, in elements; 0 when
 	// every layer is a MoE layer.
 	Intermediate int `yaml:"intermediate"`
+	// MLPBias is true when the three projections of every MLP, experts included,
+	// have biases (gpt-oss).
+	MLPBias bool `yaml:"mlp_bias"`
 	// MoE is nil for a dense model.
 	MoE *MoE `yaml:"moe"`
 }
@@ -57,14 +63,33 @@ type Attention struct {
 	// Heads is the number of query heads.
 	Heads int `yaml:"heads"`
 
+	// QKVBias is true when the projections of the hidden state have biases: to
+	// queries, keys and values, or to the latents. OutBias is the same of the
+	// output projection.
+	QKVBias bool `yaml:"qkv_bias"`
+	OutBias bool `yaml:"out_bias"`
+
 	// KVHeads and HeadDim are of GQA; QKNorm is true when queries and keys are
 	// normalised per head.
 	KVHeads int  `yaml:"kv_heads"`
 	HeadDim int  `yaml:"head_dim"`
 	QKNorm  bool `yaml:"qk_norm"`
+	// RotaryDim is how many dimensions of a head the rotary embedding turns; 0
+	// when it is all of HeadDim.
+	RotaryDim int `yaml:"rotary_dim"`
+	// Sinks is true when each head has a learned logit that takes part in the
+	// softmax (gpt-oss).
+	Sinks bool `yaml:"sinks"`
+	// Window is the number of last tokens that WindowedLayers of the layers look
+	// at; 0 and 0 when every layer looks at all. Which layers those are matters
+	// to no figure of this package. Their KV is held and sent for the whole
+	// context, as by an engine whose layers share one block table.
+	Window         int `yaml:"window"`
+	WindowedLayers int `yaml:"windowed_layers"`
 
 	// The rest is of MLA: ranks of the query's and of the KV's latent, and
-	// dimensions of a head.
+	// dimensions of a head. QLoraRank is 0 when queries are projected directly
+	// (DeepSeek-V2-Lite).
 	QLoraRank     int `yaml:"q_lora_rank"`
 	KVLoraRank    int `yaml:"kv_lora_rank"`
 	QKNopeHeadDim int `yaml:"qk_nope_head_dim"`
@@ -81,7 +106,8 @@ type MoE struct {
 	SharedExperts int `yaml:"shared_experts"`
 	// Intermediate is the width of one expert, in elements.
 	Intermediate int `yaml:"intermediate"`
-	// FirstDense is the number of leading layers that are dense instead.
+	// FirstDense is the number of leading layers that are dense instead. Dense
+	// layers that lie elsewhere are counted as leading ones.
 	FirstDense int `yaml:"first_dense"`
 	// Groups and TopGroups limit routing: a token's experts lie in at most
 	// TopGroups of Groups equal groups (DeepSeek-V3, arXiv 2412.19437); 1 and 1
@@ -137,20 +163,37 @@ func ReadModel(data []byte) (*Model, error) {
 	return m, nil
 }
 
-// maxSize bounds every count of a model, so that their products fit int64 and
-// float64 exactly enough.
-const maxSize = 1 << 20
+// maxSize bounds every width of a model, and maxParameters the whole, so that
+// sums of products of counts fit int64 and float64.
+const (
+	maxSize       = 1 << 20
+	maxParameters = 1e15
+)
+
+// The largest counts that a model may have.
+const (
+	maxLayers        = 1024
+	maxVocab         = 1 << 24
+	maxMTP           = 16
+	maxHeads         = 4096
+	maxHeadDim       = 4096
+	maxWindow        = 1 << 30
+	maxExperts       = 1 << 16
+	maxSharedExperts = 1024
+)
 
 // Validate reports every value that is missing or out of range.
 func (m *Model) Validate() error {
 	var ps config.Problems
 	ps.Require(m.Name != "", "name", "is missing: write the model's name")
-	between(&ps, "layers", m.Layers, 1, 1024)
+	between(&ps, "layers", m.Layers, 1, maxLayers)
 	between(&ps, "hidden", m.Hidden, 1, maxSize)
-	between(&ps, "vocab", m.Vocab, 1, 1<<24)
-	between(&ps, "mtp_layers", m.MTPLayers, 0, 16)
+	between(&ps, "vocab", m.Vocab, 1, maxVocab)
+	between(&ps, "mtp_layers", m.MTPLayers, 0, maxMTP)
 	ps.Require(m.Checkpoint == BF16 || m.Checkpoint == FP8, "checkpoint", "must be bf16 or fp8, not %v", m.Checkpoint)
-	ps.Nest("attention", m.Attention.validate())
+	ps.Require(m.ExpertCheckpoint == AsCheckpoint || m.MoE != nil, "expert_checkpoint", "is set, but the model has no experts")
+	ps.Require(m.ExpertCheckpoint <= MXFP4, "expert_checkpoint", "must be checkpoint (the same), bf16, fp8 or mxfp4")
+	ps.Nest("attention", m.Attention.validate(m.Layers))
 	if m.MoE != nil {
 		ps.Nest("moe", m.MoE.validate(m.Layers))
 	}
@@ -159,37 +202,71 @@ func (m *Model) Validate() error {
 		low = 1
 	}
 	between(&ps, "intermediate", m.Intermediate, low, maxSize)
+	if len(ps) == 0 {
+		n := m.roughly()
+		ps.Require(n <= maxParameters, "", "has about %.1e parameters: at most %.0e can be counted", n, maxParameters)
+	}
 	return ps.Err()
 }
 
-func (a *Attention) validate() error {
+// roughly is at least the number of parameters, in floating point because it may
+// exceed int64.
+func (m *Model) roughly() float64 {
+	f := func(n int) float64 { return float64(n) }
+	a := &m.Attention
+	widths := f(a.Heads+2*a.KVHeads)*f(a.HeadDim) + f(a.Heads)*f(a.HeadDim+a.QKNopeHeadDim+a.QKRopeHeadDim+a.VHeadDim) +
+		f(a.QLoraRank+a.KVLoraRank+a.QKRopeHeadDim) + 3*f(m.Intermediate) + 16
+	latents := f(a.Heads) * (f(a.QLoraRank)*f(a.QKNopeHeadDim+a.QKRopeHeadDim) + f(a.KVLoraRank)*f(a.QKNopeHeadDim+a.VHeadDim))
+	if e := m.MoE; e != nil {
+		widths += f(e.Experts+e.SharedExperts)*3*f(e.Intermediate) + f(e.Experts)
+	}
+	return 2*f(m.Vocab)*f(m.Hidden) + f(m.Layers)*(f(m.Hidden+2)*widths+latents)
+}
+
+func (a *Attention) validate(layers int) error {
 	var ps config.Problems
-	between(&ps, "heads", a.Heads, 1, 4096)
+	between(&ps, "heads", a.Heads, 1, maxHeads)
 	switch a.Kind {
 	case GQA:
-		between(&ps, "kv_heads", a.KVHeads, 1, 4096)
+		between(&ps, "kv_heads", a.KVHeads, 1, maxHeads)
 		ps.Require(a.KVHeads < 1 || a.Heads%a.KVHeads == 0, "kv_heads", "must divide heads (%d), not %d", a.Heads, a.KVHeads)
-		between(&ps, "head_dim", a.HeadDim, 1, 4096)
+		between(&ps, "head_dim", a.HeadDim, 1, maxHeadDim)
+		between(&ps, "rotary_dim", a.RotaryDim, 0, max(0, a.HeadDim))
+		between(&ps, "windowed_layers", a.WindowedLayers, 0, max(0, layers))
+		low, high := 0, 0
+		if a.WindowedLayers > 0 {
+			low, high = 1, maxWindow
+		}
+		between(&ps, "window", a.Window, low, high)
 		ps.Require(a.QLoraRank == 0 && a.KVLoraRank == 0 && a.QKNopeHeadDim == 0 && a.QKRopeHeadDim == 0 && a.VHeadDim == 0,
 			"kind", "is gqa, but keys of mla are set")
 	case MLA:
-		between(&ps, "q_lora_rank", a.QLoraRank, 1, maxSize)
+		between(&ps, "q_lora_rank", a.QLoraRank, 0, maxSize)
 		between(&ps, "kv_lora_rank", a.KVLoraRank, 1, maxSize)
-		between(&ps, "qk_nope_head_dim", a.QKNopeHeadDim, 1, 4096)
-		between(&ps, "qk_rope_head_dim", a.QKRopeHeadDim, 1, 4096)
-		between(&ps, "v_head_dim", a.VHeadDim, 1, 4096)
-		ps.Require(a.KVHeads == 0 && a.HeadDim == 0 && !a.QKNorm, "kind", "is mla, but keys of gqa are set")
+		between(&ps, "qk_nope_head_dim", a.QKNopeHeadDim, 1, maxHeadDim)
+		between(&ps, "qk_rope_head_dim", a.QKRopeHeadDim, 1, maxHeadDim)
+		between(&ps, "v_head_dim", a.VHeadDim, 1, maxHeadDim)
+		ps.Require(a.KVHeads == 0 && a.HeadDim == 0 && !a.QKNorm && a.RotaryDim == 0 && !a.Sinks && a.Window == 0 && a.WindowedLayers == 0,
+			"kind", "is mla, but keys of gqa are set")
 	default:
 		ps.Addf("kind", "must be gqa or mla, not %q", string(a.Kind))
 	}
 	return ps.Err()
 }
 
+// rotary is the number of dimensions of a head that rotary embedding turns.
+func (a *Attention) rotary() float64 {
+	if a.RotaryDim > 0 {
+		return float64(a.RotaryDim)
+	}
+	return float64(a.HeadDim)
+}
+
 func (e *MoE) validate(layers int) error {
 	var ps config.Problems
-	between(&ps, "experts", e.Experts, 2, 1<<16)
+	between(&ps, "experts", e.Experts, 2, maxExperts)
 	between(&ps, "top_k", e.TopK, 1, max(1, e.Experts))
-	between(&ps, "shared_experts", e.SharedExperts, 0, 1024)
+	between(&ps, "shared_experts", e.SharedExperts, 0, maxSharedExperts)
 	between(&ps, "intermediate", e.Intermediate, 1, maxSize)
 	between(&ps, "first_dense", e.FirstDense, 0, max(0, layers-1))
 	between(&ps, "groups", e.Groups, 1, max(1, e.Experts))

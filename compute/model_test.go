@@ -26,9 +26,9 @@ type counts struct {
 }
 
 func countsOf(m *Model) counts {
-	linear, norms := m.attentionWeights()
+	linear, vectors, norms := m.attentionWeights()
 	c := counts{
-		Total: m.TotalParameters(), Active: m.ActiveParameters(), AttnLayer: linear + norms,
+		Total: m.TotalParameters(), Active: m.ActiveParameters(), AttnLayer: linear + vectors + norms,
 		NoEmb: m.ActiveParameters() - m.Weights().Embedding,
 		KV:    m.KVElements(), KVBF16: m.KVBytesPerToken(BF16), KVFP8: m.KVBytesPerToken(FP8),
 	}
@@ -172,9 +172,16 @@ func TestReadModelIsStrict(t *testing.T) {
 		{"layers: 2", "layers: two", "two"},
 		{"kv_heads: 2", "kv_heads: 3", "attention.kv_heads: must divide heads (4), not 3"},
 		{"kind: gqa", "kind: mha", `attention.kind: must be gqa or mla, not "mha"`},
-		{"kind: gqa", "kind: mla", "attention.q_lora_rank: must be from 1"},
-		{"checkpoint: bf16", "checkpoint: int4", `"int4" is not a number format: write checkpoint, bf16 or fp8`},
+		{"kind: gqa", "kind: mla", "attention.kv_lora_rank: must be from 1"},
+		{"checkpoint: bf16", "checkpoint: int4", `"int4" is not a number format: write checkpoint, bf16, fp8 or mxfp4`},
 		{"checkpoint: bf16", "checkpoint: checkpoint", "checkpoint: must be bf16 or fp8"},
+		{"checkpoint: bf16", "checkpoint: mxfp4", "checkpoint: must be bf16 or fp8, not mxfp4"},
+		{"checkpoint: bf16", "checkpoint: bf16\nexpert_checkpoint: mxfp4", "expert_checkpoint: is set, but the model has no experts"},
+		{"head_dim: 16", "head_dim: 16, rotary_dim: 17", "attention.rotary_dim: must be from 0 to 16, not 17"},
+		{"head_dim: 16", "head_dim: 16, window: 128", "attention.window: must be from 0 to 0, not 128"},
+		{"head_dim: 16", "head_dim: 16, windowed_layers: 1", "attention.window: must be from 1 to"},
+		{"head_dim: 16", "head_dim: 16, window: 8, windowed_layers: 3", "attention.windowed_layers: must be from 0 to 2, not 3"},
+		{"hidden: 64", "hidden: 1048576\nmoe: {experts: 65536, top_k: 9, intermediate: 1048576, groups: 1, top_groups: 1}", "has about 4.3e+17 parameters: at most 1e+15 can be counted"},
 		{"intermediate: 128", "", "intermediate: must be from 1"},
 		{"name: Tiny", "", "name: is missing"},
 		{"intermediate: 128", "moe: {experts: 8, top_k: 9, intermediate: 32, groups: 3, top_groups: 1}", "moe.top_k: must be from 1 to 8, not 9"},

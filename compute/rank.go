@@ -28,6 +28,10 @@ type Setup struct {
 	// norms, embeddings and LM head are bf16 always, as in the checkpoints of
 	// DeepSeek-V3 and Qwen3. KV is the format of the KV cache.
 	Weights, KV DType
+	// ExpertWeights is the format of the routed experts; checkpoint stands for
+	// that of Weights or, where Weights is left to the checkpoint, of the
+	// checkpoint's experts.
+	ExpertWeights DType
 	// CommSMs is the number of SMs lent to communication while prefill overlaps
 	// it with compute; DefaultCommSMs is DeepEP's. 0 when nothing overlaps.
 	CommSMs int
@@ -152,6 +156,10 @@ func (s Setup) resolve() (Setup, error) {
 	}
 	ps.Require(s.Weights <= FP8, "weights", "must be checkpoint, bf16 or fp8")
 	ps.Require(s.KV <= FP8, "kv", "must be checkpoint (as bf16), bf16 or fp8")
+	ps.Require(s.ExpertWeights <= MXFP4, "expert_weights", "must be checkpoint, bf16, fp8 or mxfp4")
+	if s.Model.MoE != nil {
+		s.ExpertWeights = s.ExpertWeights.or(s.Weights).or(s.Model.ExpertCheckpoint).or(s.Model.Checkpoint)
+	}
 	s.Weights = s.Weights.or(s.Model.Checkpoint)
 	s.KV = s.KV.or(BF16)
 	s.checkParallel(&ps)
@@ -222,7 +230,7 @@ func (r *Rank) Memory() Memory { return r.memory }
 // dense MLP and the head, with which no communication overlaps, run on the SMs
 // that CommSMs leaves.
 func (r *Rank) Prefill(chunks []Chunk) LayerTimes {
-	var b prefillBatch
+	b := prefillBatch{window: float64(r.model.Attention.Window)}
 	var rows, tokens int
 	for _, c := range chunks {
 		if c.Tokens <= 0 {
