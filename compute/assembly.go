@@ -5,26 +5,26 @@ import "github.com/tgssim/tgssim/sim"
 // shape holds the sizes of the work of one GPU of a rank, as the kernels take
 // them.
 type shape struct {
-	hidden     float64
-	heads      float64 // query heads
-	kvHeads    float64
-	vocab      float64
-	dense      float64 // width of the dense MLP
-	shared     float64 // width of the shared experts
-	weightSize float64 // bytes of a weight, and of an activation quantised for it
-	fp8        bool
+	hidden    float64
+	heads     float64 // query heads
+	kvHeads   float64
+	vocab     float64
+	dense     float64 // width of the dense MLP
+	shared    float64 // width of the shared experts
+	inputSize float64 // bytes of an activation as a linear layer takes it
+	fp8       bool    // activations are quantised for linear layers
 }
 
 func newShape(m *Model, s Setup) shape {
-	a := &m.Attention
+	a, input := &m.Attention, s.formats(s.Weights).activations
 	sh := shape{
-		hidden:     float64(m.Hidden),
-		heads:      float64(a.Heads / s.TP),
-		kvHeads:    float64(localKVHeads(m, s.TP)),
-		vocab:      float64(ceilDiv(m.Vocab, s.TP)),
-		dense:      float64(m.Intermediate / s.TP),
-		weightSize: s.Weights.size(),
-		fp8:        s.Weights == FP8,
+		hidden:    float64(m.Hidden),
+		heads:     float64(a.Heads / s.TP),
+		kvHeads:   float64(localKVHeads(m, s.TP)),
+		vocab:     float64(ceilDiv(m.Vocab, s.TP)),
+		dense:     float64(m.Intermediate / s.TP),
+		inputSize: input.size(),
+		fp8:       input == FP8,
 	}
 	if e := m.MoE; e != nil {
 		sh.shared = float64(e.SharedExperts * e.Intermediate / s.TP)
@@ -41,25 +41,33 @@ func ceilDiv(a, b int) int { return (a + b - 1) / b }
 type tally struct {
 	gpu   *Profile
 	share float64
-	// weights is the format of the layer's weights.
-	weights DType
+	// formats are those of the layer's linear layers.
+	formats formats
 	us      float64
 	kernels int
 }
 
-func (r *Rank) tally(share float64) tally {
-	return tally{gpu: &r.gpu, share: share, weights: r.setup.Weights}
+// formats are those of linear layers with weights in w.
+func (s *Setup) formats(w DType) formats {
+	if s.Activations == BF16 {
+		return formats{w, BF16}
+	}
+	return formats{w, w.activation()}
 }
 
-// gemm adds a dense GEMM in the format of the weights.
+func (r *Rank) tally(share float64) tally {
+	return tally{gpu: &r.gpu, share: share, formats: r.setup.formats(r.setup.Weights)}
+}
+
+// gemm adds a dense GEMM in the formats of the layer.
 func (t *tally) gemm(m, k, n float64) {
-	t.us += t.gpu.dense(t.weights, t.share, m, k, n)
+	t.us += t.gpu.dense(t.formats, t.share, m, k, n)
 	t.kernels++
 }
 
 // gemmBF16 adds a dense GEMM in bf16.
 func (t *tally) gemmBF16(m, k, n float64) {
-	t.us += t.gpu.dense(BF16, t.share, m, k, n)
+	t.us += t.gpu.dense(in(BF16), t.share, m, k, n)
 	t.kernels++
 }
 
@@ -86,22 +94,22 @@ func (t *tally) inGraph() float64 {
 // prefillLayer computes the parts of a layer for m tokens of prompt.
 func (r *Rank) prefillLayer(m int) layerTimes {
 	tokens := float64(m)
-	in, out, shared, dense := r.tally(r.share), r.tally(r.share), r.tally(r.share), r.tally(1)
-	r.attention(&in, &out, tokens, false)
+	attnIn, attnOut, shared, dense := r.tally(r.share), r.tally(r.share), r.tally(r.share), r.tally(1)
+	r.attention(&attnIn, &attnOut, tokens, false)
 	r.sharedExpert(&shared, tokens, false)
 	r.denseMLP(&dense, tokens, false)
-	return layerTimes{in: r.time(in.us), out: r.time(out.us), shared: r.time(shared.us), dense: r.time(dense.us)}
+	return layerTimes{in: r.time(attnIn.us), out: r.time(attnOut.us), shared: r.time(shared.us), dense: r.time(dense.us)}
 }
 
 // decodeLayer computes the parts of a layer for m query tokens.
 func (r *Rank) decodeLayer(m int) layerTimes {
 	tokens := float64(m)
-	in, out, shared, dense := r.tally(1), r.tally(1), r.tally(1), r.tally(1)
-	r.attention(&in, &out, tokens, true)
+	attnIn, attnOut, shared, dense := r.tally(1), r.tally(1), r.tally(1), r.tally(1)
+	r.attention(&attnIn, &attnOut, tokens, true)
 	r.sharedExpert(&shared, tokens, true)
 	r.denseMLP(&dense, tokens, true)
 	return layerTimes{
-		in: r.time(in.inGraph()), out: r.time(out.inGraph()),
+		in: r.time(attnIn.inGraph()), out: r.time(attnOut.inGraph()),
 		shared: r.time(shared.inGraph()), dense: r.time(dense.inGraph()),
 	}
 }
@@ -138,7 +146,7 @@ func (r *Rank) mlaIn(t *tally, m float64, decode bool) {
 	}
 	// Norm reads the stream and the residual, and writes the residual and the
 	// quantised input; the latents are normalised, q's quantised; rope turns q.
-	bytes := float64(3*h) + float64(s.weightSize*m*s.hidden) + float64(m*s.heads*rope*4)
+	bytes := float64(3*h) + float64(s.inputSize*m*s.hidden) + float64(m*s.heads*rope*4)
 	kernels := 4
 	if s.fp8 && q > 0 {
 		bytes += float64(m * q * 3)
@@ -168,7 +176,7 @@ func (r *Rank) mlaOut(t *tally, m float64, decode bool) {
 		t.batched(m, s.heads, nope, float64(a.KVLoraRank))
 	}
 	t.gemm(m, s.heads*v, s.hidden)
-	bytes := float64(3*h) + float64(s.weightSize*m*s.hidden)
+	bytes := float64(3*h) + float64(s.inputSize*m*s.hidden)
 	kernels := 3
 	if s.fp8 {
 		bytes += float64(m * s.heads * v * 3)
@@ -232,7 +240,7 @@ func (r *Rank) sharedExpert(t *tally, m float64, decode bool) {
 	t.gemm(m, s.shared, s.hidden)
 	// SwiGLU reads gate and up and writes the quantised product; the result is
 	// added to that of the routed experts.
-	bytes := float64(m * s.shared * (4 + s.weightSize))
+	bytes := float64(m * s.shared * (4 + s.inputSize))
 	if decode {
 		t.move(2, bytes+float64(1.5*h))
 		return
@@ -276,7 +284,7 @@ func (r *Rank) prefillCore(b prefillBatch) float64 {
 	a := r.mla()
 	us := r.gpu.mlaPrefill(a, r.share, b)
 	if b.context > 0 {
-		us += r.gpu.dense(r.setup.Weights, r.share, b.context, a.latent, a.heads*(a.nope+a.value))
+		us += r.gpu.dense(r.setup.formats(r.setup.Weights), r.share, b.context, a.latent, a.heads*(a.nope+a.value))
 	}
 	return us
 }
@@ -320,16 +328,16 @@ func (r *Rank) experts(prefill bool, groupTokens int64, imbalance float64) float
 	rows := float64(tokens * topK / ep * imbalance)
 	active := float64(total / ep * (1 - power(1-topK/total, groupTokens)))
 	t := r.tally(1)
-	t.weights = r.setup.ExpertWeights
+	t.formats = r.setup.formats(r.setup.ExpertWeights)
 	if prefill {
 		t.share = r.share
 	}
 	h, w := r.shape.hidden, float64(e.Intermediate)
-	t.us += r.gpu.grouped(prefill, t.weights, t.share, active, rows/active, h, 2*w)
-	t.us += r.gpu.grouped(prefill, t.weights, t.share, active, rows/active, w, h)
+	t.us += r.gpu.grouped(prefill, t.formats, t.share, active, rows/active, h, 2*w)
+	t.us += r.gpu.grouped(prefill, t.formats, t.share, active, rows/active, w, h)
 	t.kernels += 2
 
-	size := t.weights.activation().size()
+	size := t.formats.activations.size()
 	swiglu := float64(rows * w * (4 + size))
 	// unique is the tokens of the group with at least one expert on this GPU.
 	unique := float64(tokens * (1 - power(1-1/ep, int64(e.TopK))))

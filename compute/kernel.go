@@ -198,10 +198,18 @@ func padded(m float64, pad int) float64 {
 	return math.Ceil(m/p) * p
 }
 
-// denseGEMM is C[m,n] = A[m,k] W[k,n], A and W in dt, C in bf16.
-func denseGEMM(pad int, dt DType, m, k, n float64) gemm {
-	in := float64(m*k) + float64(n*k)
-	return gemm{rows: padded(m, pad), n: n, k: k, bytes: float64(dt.size()*in) + float64(2*m*n)}
+// formats are those of the two operands of a GEMM. The tensor cores run in the
+// format of the activations: weights in a narrower one are widened on their way,
+// which saves their bytes and no arithmetic, and whose own time is not modelled.
+type formats struct{ weights, activations DType }
+
+// in is both operands in one format.
+func in(dt DType) formats { return formats{dt, dt} }
+
+// denseGEMM is C[m,n] = A[m,k] W[k,n], C in bf16.
+func denseGEMM(pad int, f formats, m, k, n float64) gemm {
+	read := float64(f.activations.size()*m*k) + float64(f.weights.size()*n*k)
+	return gemm{rows: padded(m, pad), n: n, k: k, bytes: read + float64(2*m*n)}
 }
 
 // batchedGEMM is one GEMM of m rows per head with weights of its own, as MLA's
@@ -212,18 +220,18 @@ func batchedGEMM(pad int, m, heads, k, n float64) gemm {
 }
 
 // groupedGEMM is one GEMM of rowsEach rows for each of active experts.
-func groupedGEMM(pad int, dt DType, active, rowsEach, k, n float64) gemm {
+func groupedGEMM(pad int, f formats, active, rowsEach, k, n float64) gemm {
 	rows := float64(active * rowsEach)
-	in := float64(dt.activation().size()*rows*k) + float64(dt.size()*active*n*k)
+	read := float64(f.activations.size()*rows*k) + float64(f.weights.size()*active*n*k)
 	return gemm{
 		rows:  float64(active * padded(rowsEach, pad)),
 		n:     n,
 		k:     k,
-		bytes: in + float64(2*rows*n),
+		bytes: read + float64(2*rows*n),
 	}
 }
 
-// gemmTime is the class's time of a call, in microseconds.
+// gemmTime is the class's time of a call with activations in dt, in microseconds.
 func (p *Profile) gemmTime(c *GEMM, dt DType, share float64, g gemm) float64 {
 	peak := p.PeakBF16.Value
 	if dt == FP8 {
@@ -237,12 +245,12 @@ func (p *Profile) gemmTime(c *GEMM, dt DType, share float64, g gemm) float64 {
 }
 
 // dense is the time of a dense GEMM, in microseconds.
-func (p *Profile) dense(dt DType, share, m, k, n float64) float64 {
+func (p *Profile) dense(f formats, share, m, k, n float64) float64 {
 	c := &p.Kernels.GEMMBF16.Constants
-	if dt == FP8 {
+	if f.activations == FP8 {
 		c = &p.Kernels.GEMMFP8.Constants
 	}
-	return p.gemmTime(c, dt, share, denseGEMM(c.PadM, dt, m, k, n))
+	return p.gemmTime(c, f.activations, share, denseGEMM(c.PadM, f, m, k, n))
 }
 
 // batched is the time of a bf16 GEMM per head, in microseconds.
@@ -252,12 +260,12 @@ func (p *Profile) batched(share, m, heads, k, n float64) float64 {
 }
 
 // grouped is the time of a grouped GEMM, in microseconds.
-func (p *Profile) grouped(contiguous bool, dt DType, share, active, rowsEach, k, n float64) float64 {
+func (p *Profile) grouped(contiguous bool, f formats, share, active, rowsEach, k, n float64) float64 {
 	c := &p.Kernels.GroupedMasked.Constants
 	if contiguous {
 		c = &p.Kernels.GroupedContiguous.Constants
 	}
-	return p.gemmTime(c, dt, share, groupedGEMM(c.PadM, dt, active, rowsEach, k, n))
+	return p.gemmTime(c, f.activations, share, groupedGEMM(c.PadM, f, active, rowsEach, k, n))
 }
 
 // elementwise is the time of n kernels moving bytes together, in microseconds.

@@ -28,11 +28,11 @@ func evaluate(p *Profile, kernel string, arg map[string]float64, dtype string) (
 	a := mla{heads: arg["heads"], latent: 512, rope: 64, nope: 128, value: 128}
 	switch kernel {
 	case "gemm_fp8":
-		return p.dense(FP8, 1, arg["m"], arg["k"], arg["n"]), nil
+		return p.dense(in(FP8), 1, arg["m"], arg["k"], arg["n"]), nil
 	case "gemm_bf16":
-		return p.dense(BF16, 1, arg["m"], arg["k"], arg["n"]), nil
+		return p.dense(in(BF16), 1, arg["m"], arg["k"], arg["n"]), nil
 	case "grouped_contiguous", "grouped_masked":
-		return p.grouped(kernel == "grouped_contiguous", dt, 1, arg["experts"], arg["rows_per_expert"], arg["k"], arg["n"]), nil
+		return p.grouped(kernel == "grouped_contiguous", in(dt), 1, arg["experts"], arg["rows_per_expert"], arg["k"], arg["n"]), nil
 	case "gqa_decode":
 		return p.gqaDecode(g, dec, BF16), nil
 	case "mla_decode":
@@ -127,7 +127,9 @@ func f(v int) float64 { return float64(v) }
 func kernelsUnderTest() []aKernel {
 	var ks []aKernel
 	for _, dt := range []DType{BF16, FP8} {
-		dense := func(p *Profile, share float64, s []int) float64 { return p.dense(dt, share, f(s[0]), f(s[1]), f(s[2])) }
+		dense := func(p *Profile, share float64, s []int) float64 {
+			return p.dense(in(dt), share, f(s[0]), f(s[1]), f(s[2]))
+		}
 		ks = append(ks, aKernel{
 			name: "dense " + dt.String(), sizes: []int{1 << 14, 1 << 14, 1 << 15}, fp8: dt == FP8, sharesSMs: true, time: dense,
 			flops: func(s []int) float64 { return 2 * f(s[0]) * f(s[1]) * f(s[2]) },
@@ -139,7 +141,7 @@ func kernelsUnderTest() []aKernel {
 			ks = append(ks, aKernel{
 				name: fmt.Sprintf("grouped %v contiguous=%v", dt, contiguous), sizes: []int{256, 4096, 1 << 13, 1 << 13}, fp8: dt == FP8, sharesSMs: true,
 				time: func(p *Profile, share float64, s []int) float64 {
-					return p.grouped(contiguous, dt, share, f(s[0]), f(s[1]), f(s[2]), f(s[3]))
+					return p.grouped(contiguous, in(dt), share, f(s[0]), f(s[1]), f(s[2]), f(s[3]))
 				},
 				flops: func(s []int) float64 { return 2 * f(s[0]) * f(s[1]) * f(s[2]) * f(s[3]) },
 				bytes: func(s []int) float64 {
@@ -321,10 +323,10 @@ func TestGEMMRowsArePadded(t *testing.T) {
 		p, err := LoadProfile(name)
 		require.NoError(t, err)
 		c := &p.Kernels.GroupedContiguous.Constants
-		require.Equal(t, f(c.PadM*8), groupedGEMM(c.PadM, FP8, 8, 1, 64, 64).rows)
-		require.Equal(t, f(c.PadM*8), groupedGEMM(c.PadM, FP8, 8, f(c.PadM), 64, 64).rows)
-		require.Equal(t, f(c.PadM*16), groupedGEMM(c.PadM, FP8, 8, f(c.PadM)+0.25, 64, 64).rows)
-		require.Equal(t, 128.0, denseGEMM(64, BF16, 65, 64, 64).rows)
+		require.Equal(t, f(c.PadM*8), groupedGEMM(c.PadM, in(FP8), 8, 1, 64, 64).rows)
+		require.Equal(t, f(c.PadM*8), groupedGEMM(c.PadM, in(FP8), 8, f(c.PadM), 64, 64).rows)
+		require.Equal(t, f(c.PadM*16), groupedGEMM(c.PadM, in(FP8), 8, f(c.PadM)+0.25, 64, 64).rows)
+		require.Equal(t, 128.0, denseGEMM(64, in(BF16), 65, 64, 64).rows)
 	}
 }
 

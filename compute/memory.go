@@ -27,8 +27,9 @@ type Memory struct {
 	// Weights is the sum of Parts.
 	Weights units.Bytes
 	Parts   WeightBytes
-	// KVPerToken is the KV of one token over all layers on one GPU: KV heads are
-	// shared by TP, each held at least once; MLA's latent is held by every GPU.
+	// KVPerToken is the KV of one token over all layers, the drafting module's
+	// included, on one GPU: KV heads are shared by TP, each held at least once;
+	// MLA's latent is held by every GPU.
 	KVPerToken units.Bytes
 	// KVReplicas is the number of GPUs of the rank that hold the same KV: above 1
 	// where TP is wider than the KV heads, and TP itself with MLA. The rank holds
@@ -49,11 +50,16 @@ type WeightBytes struct {
 	Router, Norms units.Bytes
 	// Embedding and Head are sharded by TP, in bf16.
 	Embedding, Head units.Bytes
+	// Draft is the drafting module: its layers, held as those of the model, and
+	// for each the projection of hidden state and embedding to the hidden size,
+	// which every GPU holds. Embedding and head are the model's (DeepSeek-V3,
+	// arXiv 2412.19437, section 2.2).
+	Draft units.Bytes
 }
 
 // Sum is all parts.
 func (w WeightBytes) Sum() units.Bytes {
-	return w.Attention + w.Dense + w.Shared + w.Experts + w.Router + w.Norms + w.Embedding + w.Head
+	return w.Attention + w.Dense + w.Shared + w.Experts + w.Router + w.Norms + w.Embedding + w.Head + w.Draft
 }
 
 // Usable is what weights and KV may take together.
@@ -73,12 +79,21 @@ func memoryOf(s Setup) Memory {
 	capacity := s.GPU.Memory.Value
 	usable := units.Bytes(float64(capacity) * s.Utilisation)
 	parts := weightBytes(s)
+	layers := m.Layers + s.DraftLayers
+	if s.DraftLayers > 0 {
+		deeper := s
+		deeper.Model = new(Model)
+		*deeper.Model = *m
+		deeper.Model.Layers = layers
+		projection := quantised(s.Weights, int64(s.DraftLayers)*2*int64(m.Hidden)*int64(m.Hidden))
+		parts.Draft = weightBytes(deeper).Sum() - parts.Sum() + projection
+	}
 	return Memory{
 		Capacity:   capacity,
 		Reserve:    capacity - usable,
 		Weights:    parts.Sum(),
 		Parts:      parts,
-		KVPerToken: units.Bytes(int64(m.Layers) * m.kvElementsPerLayer(localKVHeads(m, s.TP)) * int64(s.KV.size())),
+		KVPerToken: units.Bytes(int64(layers) * m.kvElementsPerLayer(localKVHeads(m, s.TP)) * int64(s.KV.size())),
 		KVReplicas: kvReplicas(m, s.TP),
 	}
 }

@@ -168,6 +168,10 @@ func TestSetupProblems(t *testing.T) {
 		{Setup{Model: v3, EP: 32, Utilisation: 1.1}, "utilisation: must be from 0.1 to 1, not 1.1"},
 		{Setup{Model: v3, EP: 32, Weights: 7}, "weights: must be"},
 		{Setup{Model: v3, EP: 32, KV: 7}, "kv: must be"},
+		{Setup{Model: v3, EP: 32, Activations: 7}, "activations: must be"},
+		{Setup{Model: llama, Activations: FP8}, "activations: fp8 needs fp8 weights, and they are bf16: write weights fp8, or activations bf16"},
+		{Setup{Model: v3, EP: 32, DraftLayers: 17}, "draft_layers: must be from 0 to 16, not 17"},
+		{Setup{Model: v3, EP: 32, DraftLayers: -1}, "draft_layers: must be"},
 		{Setup{Model: &Model{}}, "model.layers: must be from 1"},
 		{Setup{Model: v3, GPU: &Profile{}}, "gpu.memory.value: must be"},
 	} {

@@ -32,6 +32,15 @@ type Setup struct {
 	// that of Weights or, where Weights is left to the checkpoint, of the
 	// checkpoint's experts.
 	ExpertWeights DType
+	// Activations is the format in which linear layers take their input, and of
+	// their arithmetic. fp8 acts on layers with fp8 weights only, and bf16 with
+	// narrower weights is weight-only quantisation. AsCheckpoint is fp8 where the
+	// weights are fp8.
+	Activations DType
+	// DraftLayers is the number of layers of the module that drafts tokens (one
+	// in DeepSeek-V3's MTP): more layers of the model's last kind in memory and in
+	// the KV cache. Their time is the caller's to add.
+	DraftLayers int
 	// CommSMs is the number of SMs lent to communication while prefill overlaps
 	// it with compute; DefaultCommSMs is DeepEP's. 0 when nothing overlaps.
 	CommSMs int
@@ -105,8 +114,8 @@ type LayerTimes struct {
 }
 
 // NewRank returns the cost model of s. The error is config.Problems with keys as
-// scenarios write them: gpu, model, tp, ep, weights, kv, comm_sms, derate,
-// utilisation. Weights that leave no room for MinKVTokens are a problem.
+// scenarios write them: gpu, model, tp, ep, weights, activations, kv,
+// draft_layers, comm_sms, derate, utilisation. Weights that leave no room for MinKVTokens are a problem.
 func NewRank(s Setup) (*Rank, error) {
 	s, err := s.resolve()
 	if err != nil {
@@ -162,6 +171,10 @@ func (s Setup) resolve() (Setup, error) {
 	}
 	s.Weights = s.Weights.or(s.Model.Checkpoint)
 	s.KV = s.KV.or(BF16)
+	ps.Require(s.Activations <= FP8, "activations", "must be checkpoint (as the weights), bf16 or fp8")
+	ps.Require(s.Activations != FP8 || s.Weights == FP8 || s.ExpertWeights == FP8, "activations",
+		"fp8 needs fp8 weights, and they are %v: write weights fp8, or activations bf16", s.Weights)
+	ps.Require(s.DraftLayers >= 0 && s.DraftLayers <= 16, "draft_layers", "must be from 0 to 16, not %d", s.DraftLayers)
 	s.checkParallel(&ps)
 	ps.Require(s.CommSMs >= 0 && s.CommSMs < s.GPU.SMs.Value, "comm_sms", "must be from 0 to %d (%s has %d SMs), not %d",
 		s.GPU.SMs.Value-1, s.GPU.Name, s.GPU.SMs.Value, s.CommSMs)
