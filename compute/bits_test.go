@@ -28,7 +28,7 @@ func TestTimesHaveTheSameBitsEverywhere(t *testing.T) {
 		next = next*6364136223846793005 + 1442695040888963407
 		return 1 + int(next>>33)%top
 	}
-	for _, name := range Profiles() {
+	for _, name := range []string{"H20", "H800"} {
 		p, err := LoadProfile(name)
 		require.NoError(t, err)
 		for _, k := range kernelsUnderTest() {

@@ -50,7 +50,7 @@ func ExampleProfile_FitTable() {
 	gpu, _ := compute.LoadProfile("H20")
 	for _, row := range gpu.FitTable() {
 		switch {
-		case row.Assumed:
+		case row.Status == compute.Assumed:
 			fmt.Printf("%-18s assumed: %s\n", row.Class, row.Note)
 		case row.MedianPct == 0:
 			fmt.Printf("%-18s %s\n", row.Class, row.Note)

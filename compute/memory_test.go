@@ -148,7 +148,7 @@ func TestSetupProblems(t *testing.T) {
 	require.NoError(t, err)
 
 	_, err = NewRank(Setup{})
-	require.EqualError(t, err, "gpu: is missing: name one of H20, H800\n"+
+	require.EqualError(t, err, "gpu: is missing: name one of B200, H100, H20, H200, H800\n"+
 		"model: is missing: name one of DeepSeek-R1, DeepSeek-V3, Llama-3.1-70B, Llama-3.1-8B, Mixtral-8x7B, Qwen3-235B-A22B, Qwen3-30B-A3B, Qwen3-8B")
 
 	for _, c := range []struct {

@@ -6,9 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"maps"
+	"os"
 	"path"
+	"slices"
 	"sort"
-	"strconv"
 	"strings"
 
 	"gopkg.in/yaml.v3"
@@ -23,7 +26,7 @@ type Known[T any] struct {
 	// Source names the publication or the repository.
 	Source string `yaml:"source"`
 	// Assumed is true when nothing was measured or published.
-	Assumed bool `yaml:"assumed"`
+	Assumed bool `yaml:"assumed,omitempty"`
 }
 
 // A Profile is a GPU: its capacities and peaks, and the fitted kernel classes.
@@ -44,9 +47,26 @@ type Profile struct {
 	// NVLink is the data rate per GPU in one direction; NVLinkAchieved what
 	// kernels reach of it, 0 where nobody has measured it.
 	NVLink         Known[units.Rate] `yaml:"nvlink_per_direction"`
-	NVLinkAchieved Known[units.Rate] `yaml:"nvlink_achieved_per_direction"`
+	NVLinkAchieved Known[units.Rate] `yaml:"nvlink_achieved_per_direction,omitempty"`
+
+	// Calibration says what a fit of the user's own measurements was made from;
+	// nil for any other profile.
+	Calibration *Calibration `yaml:"calibration,omitempty"`
 
 	Kernels Kernels `yaml:"kernels"`
+}
+
+// A Calibration is the provenance of a profile that was fitted to a table of
+// measurements.
+type Calibration struct {
+	// File is the table's name, SHA256 its hash in hexadecimal, and Rows the
+	// number of measurements used.
+	File   string `yaml:"file"`
+	SHA256 string `yaml:"sha256"`
+	Rows   int    `yaml:"rows"`
+	// Base is the profile that capacities, peaks and whatever was not fitted are
+	// from.
+	Base string `yaml:"base"`
 }
 
 // Kernels are the fitted classes of one GPU.
@@ -79,83 +99,49 @@ type Class[C any] struct {
 	Fit       Fit `yaml:"fit"`
 }
 
+// A Status says how the constants of a class came about.
+type Status string
+
+// The statuses.
+const (
+	// Fitted constants were fitted to kernels measured on this GPU.
+	Fitted Status = "fitted"
+	// Borrowed constants were fitted to kernels measured on another GPU,
+	// Fit.MeasuredOn, whose errors they come with: those of this GPU are unknown.
+	Borrowed Status = "borrowed"
+	// Set constants are round numbers that a source gives, without a fit.
+	Set Status = "set"
+	// Assumed constants have no measurement behind them.
+	Assumed Status = "assumed"
+)
+
+var statuses = []string{string(Fitted), string(Borrowed), string(Set), string(Assumed)}
+
 // A Fit says what a class was fitted to and how far off it is.
 type Fit struct {
+	Status Status `yaml:"status"`
+	// MeasuredOn is the GPU of the measurements of borrowed constants.
+	MeasuredOn string `yaml:"measured_on,omitempty"`
 	// Source names the measurements.
 	Source string `yaml:"source"`
 	// Points is the number of measured shapes fitted; 0 where not recorded.
-	Points int `yaml:"points"`
+	Points int `yaml:"points,omitempty"`
 	// MedianPct and P95Pct are the median and the 95th percentile of the
 	// relative error over the fitted shapes, in percent; 0 where there is none.
-	MedianPct float64 `yaml:"median_pct"`
-	P95Pct    float64 `yaml:"p95_pct"`
+	MedianPct float64 `yaml:"median_pct,omitempty"`
+	P95Pct    float64 `yaml:"p95_pct,omitempty"`
 	// HeldOutMedianPct and HeldOutP95Pct are the same over shapes that were not
 	// fitted; 0 where none were held out.
-	HeldOutMedianPct float64 `yaml:"held_out_median_pct"`
-	HeldOutP95Pct    float64 `yaml:"held_out_p95_pct"`
-	// Assumed is true when nothing was measured on this GPU.
-	Assumed bool `yaml:"assumed"`
+	HeldOutMedianPct float64 `yaml:"held_out_median_pct,omitempty"`
+	HeldOutP95Pct    float64 `yaml:"held_out_p95_pct,omitempty"`
+	// StdErrors are the standard errors of fitted constants, by name and in the
+	// constant's unit (t0 in microseconds), where the fit has recorded them.
+	StdErrors map[string]float64 `yaml:"std_errors,omitempty"`
+	// Fixed are the constants that the fit did not move, by name, each with the
+	// reason or with its own source: the errors above do not speak of them.
+	Fixed map[string]string `yaml:"fixed,omitempty"`
 	// Note qualifies.
-	Note string `yaml:"note"`
-}
-
-// A FitRow is one line of a table of kernel classes.
-type FitRow struct {
-	// Class is the name in the profile file: "gemm_fp8".
-	Class string
-	// Constants are the fitted constants with their names and units.
-	Constants string
-	Fit
-}
-
-// FitTable lists the kernel classes in the order of the file: what is fitted,
-// from what, with which error.
-func (p *Profile) FitTable() []FitRow {
-	k := &p.Kernels
-	return []FitRow{
-		fitRow("gemm_fp8", k.GEMMFP8),
-		fitRow("gemm_bf16", k.GEMMBF16),
-		fitRow("grouped_contiguous", k.GroupedContiguous),
-		fitRow("grouped_masked", k.GroupedMasked),
-		fitRow("gqa_decode", k.GQADecode),
-		fitRow("mla_decode", k.MLADecode),
-		fitRow("gqa_prefill", k.GQAPrefill),
-		fitRow("mla_prefill", k.MLAPrefill),
-		fitRow("elementwise", k.Elementwise),
-		fitRow("launch_gap", k.LaunchGap),
-	}
-}
-
-func fitRow[C fmt.Stringer](class string, c Class[C]) FitRow {
-	return FitRow{Class: class, Constants: c.Constants.String(), Fit: c.Fit}
-}
-
-// A FactRow is one line of a table of a GPU's numbers.
-type FactRow struct {
-	// Name is the name in the profile file, Value has its unit.
-	Name, Value, Source string
-	Assumed             bool
-}
-
-// FactTable lists the capacities and peaks with their sources. A number that
-// nobody has published is left out.
-func (p *Profile) FactTable() []FactRow {
-	flops := func(v float64) string { return strconv.FormatFloat(v/1e12, 'f', -1, 64) + " TFLOP/s" }
-	bytesPerSecond := func(r units.Rate) string {
-		return strconv.FormatFloat(r.BytesPerSecond()/1e9, 'f', -1, 64) + " GB/s"
-	}
-	rows := []FactRow{
-		{"memory", p.Memory.Value.String(), p.Memory.Source, p.Memory.Assumed},
-		{"sm_count", strconv.Itoa(p.SMs.Value), p.SMs.Source, p.SMs.Assumed},
-		{"peak_fp8", flops(p.PeakFP8.Value), p.PeakFP8.Source, p.PeakFP8.Assumed},
-		{"peak_bf16", flops(p.PeakBF16.Value), p.PeakBF16.Source, p.PeakBF16.Assumed},
-		{"hbm", bytesPerSecond(p.HBM.Value), p.HBM.Source, p.HBM.Assumed},
-		{"nvlink_per_direction", bytesPerSecond(p.NVLink.Value), p.NVLink.Source, p.NVLink.Assumed},
-	}
-	if n := p.NVLinkAchieved; n.Value > 0 {
-		rows = append(rows, FactRow{"nvlink_achieved_per_direction", bytesPerSecond(n.Value), n.Source, n.Assumed})
-	}
-	return rows
+	Note string `yaml:"note,omitempty"`
 }
 
 //go:embed profiles/*.yaml
@@ -164,33 +150,83 @@ var profileFiles embed.FS
 // Profiles lists the known GPUs by name, sorted.
 func Profiles() []string { return catalogueNames(profileFiles, "profiles") }
 
-// LoadProfile returns the GPU of that name, in any case. The error of an unknown
-// name suggests the nearest one.
-func LoadProfile(name string) (*Profile, error) {
+// LoadProfile returns the GPU of that name, in any case, or that of the profile
+// file at that path (see IsProfilePath). The error of an unknown name suggests the
+// nearest one; that of a file is config.Problems with the file and line.
+func LoadProfile(ref string) (*Profile, error) {
+	if IsProfilePath(ref) {
+		data, err := readProfileFile(ref)
+		if err != nil {
+			return nil, err
+		}
+		return ReadProfile(ref, data)
+	}
 	for _, n := range Profiles() {
-		if strings.EqualFold(n, name) {
-			data, err := profileFiles.ReadFile(path.Join("profiles", strings.ToLower(n)+".yaml"))
+		if strings.EqualFold(n, ref) {
+			file := path.Join("profiles", strings.ToLower(n)+".yaml")
+			data, err := profileFiles.ReadFile(file)
 			if err != nil {
 				return nil, err
 			}
-			return ReadProfile(data)
+			return ReadProfile(file, data)
 		}
 	}
-	return nil, fmt.Errorf("%q is not a known GPU%s", name, config.Suggest(name, Profiles()))
+	return nil, fmt.Errorf("%q is not a known GPU%s", ref, config.Suggest(ref, Profiles()))
 }
 
-// ReadProfile reads a profile file. It refuses unknown keys; the error is
-// config.Problems when the keys are right and the values are not.
-func ReadProfile(data []byte) (*Profile, error) {
+// IsProfilePath tells the path of a profile file from the name of a GPU: it has a
+// slash or ends in .yaml or .yml.
+func IsProfilePath(ref string) bool {
+	return strings.ContainsAny(ref, `/\`) || strings.HasSuffix(ref, ".yaml") || strings.HasSuffix(ref, ".yml")
+}
+
+// maxProfile bounds a profile file; config.Parse refuses larger ones.
+const maxProfile = 1<<20 + 1
+
+// readProfileFile reads a regular file, as far as a profile can be long.
+func readProfileFile(name string) ([]byte, error) {
+	explain := func(err error) error {
+		var cause *fs.PathError
+		if errors.As(err, &cause) {
+			err = cause.Err
+		}
+		return fmt.Errorf("cannot read GPU profile %s: %w", name, err)
+	}
+	if info, err := os.Stat(name); err == nil && !info.Mode().IsRegular() {
+		return nil, explain(errors.New("not a regular file"))
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, explain(err)
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, maxProfile))
+	if err != nil {
+		return nil, explain(err)
+	}
+	return data, nil
+}
+
+// ReadProfile reads a profile; file is its name for messages. It refuses unknown
+// keys and what is missing or out of range: the error is config.Problems with
+// file, line and key.
+func ReadProfile(file string, data []byte) (*Profile, error) {
+	tree, err := config.Parse(file, data)
+	if err != nil {
+		return nil, err
+	}
 	p := new(Profile)
-	if err := decodeStrict(data, p); err != nil {
+	if err := tree.Decode(p); err != nil {
 		return nil, err
 	}
 	if err := p.Validate(); err != nil {
-		return nil, err
+		return nil, tree.Resolve(err)
 	}
 	return p, nil
 }
+
+// Marshal writes the profile as a file that ReadProfile reads back.
+func (p *Profile) Marshal() ([]byte, error) { return config.Marshal(p) }
 
 // Validate reports every value that is missing or out of range.
 func (p *Profile) Validate() error {
@@ -204,17 +240,19 @@ func (p *Profile) Validate() error {
 	known(&ps, "nvlink_per_direction", p.NVLink, p.NVLink.Value > 0, "a rate such as 200GB/s")
 	ps.Require(p.NVLinkAchieved.Value >= 0 && p.NVLinkAchieved.Value <= p.NVLink.Value,
 		"nvlink_achieved_per_direction", "must be from 0 to nvlink_per_direction (%s), not %s", p.NVLink.Value, p.NVLinkAchieved.Value)
+	ps.Require(p.NVLinkAchieved.Value == 0 || p.NVLinkAchieved.Source != "",
+		"nvlink_achieved_per_direction.source", "is missing: name where the number is from")
 	k := &p.Kernels
-	class(&ps, "kernels.gemm_fp8", k.GEMMFP8)
-	class(&ps, "kernels.gemm_bf16", k.GEMMBF16)
-	class(&ps, "kernels.grouped_contiguous", k.GroupedContiguous)
-	class(&ps, "kernels.grouped_masked", k.GroupedMasked)
-	class(&ps, "kernels.gqa_decode", k.GQADecode)
-	class(&ps, "kernels.mla_decode", k.MLADecode)
-	class(&ps, "kernels.gqa_prefill", k.GQAPrefill)
-	class(&ps, "kernels.mla_prefill", k.MLAPrefill)
-	class(&ps, "kernels.elementwise", k.Elementwise)
-	class(&ps, "kernels.launch_gap", k.LaunchGap)
+	class(&ps, p.Name, "gemm_fp8", k.GEMMFP8)
+	class(&ps, p.Name, "gemm_bf16", k.GEMMBF16)
+	class(&ps, p.Name, "grouped_contiguous", k.GroupedContiguous)
+	class(&ps, p.Name, "grouped_masked", k.GroupedMasked)
+	class(&ps, p.Name, "gqa_decode", k.GQADecode)
+	class(&ps, p.Name, "mla_decode", k.MLADecode)
+	class(&ps, p.Name, "gqa_prefill", k.GQAPrefill)
+	class(&ps, p.Name, "mla_prefill", k.MLAPrefill)
+	class(&ps, p.Name, "elementwise", k.Elementwise)
+	class(&ps, p.Name, "launch_gap", k.LaunchGap)
 	return ps.Err()
 }
 
@@ -223,21 +261,61 @@ func known[T any](ps *config.Problems, key string, k Known[T], ok bool, valid st
 	ps.Require(k.Source != "", key+".source", "is missing: name where the number is from")
 }
 
-func class[C interface{ Validate() error }](ps *config.Problems, key string, c Class[C]) {
-	ps.Nest(key+".constants", c.Constants.Validate())
-	ps.Require(c.Fit.Source != "", key+".fit.source", "is missing: name the measurements, or none with assumed: true")
+func class[C interface{ Validate() error }](ps *config.Problems, gpu, name string, c Class[C]) {
+	ps.Nest("kernels."+name+".constants", c.Constants.Validate())
+	ps.Nest("kernels."+name+".fit", c.Fit.validate(gpu, constantNames(c.Constants)))
+}
+
+// constantNames lists the constants of a class as its file writes them.
+func constantNames(constants any) (names []string) {
+	for _, k := range config.Keys(constants) {
+		names = append(names, k.Path)
+	}
+	return names
+}
+
+// validate checks that a fit says where it is from and, unless nothing was
+// fitted, how good it is. gpu is the profile's name.
+func (f *Fit) validate(gpu string, constants []string) error {
+	var ps config.Problems
+	ps.Require(f.Source != "", "source", "is missing: name the measurements, or none with status: assumed")
+	switch f.Status {
+	case Fitted, Borrowed:
+	case Set, Assumed:
+		ps.Require(f.Points == 0 && f.MedianPct == 0 && f.P95Pct == 0 && f.HeldOutMedianPct == 0 && f.HeldOutP95Pct == 0,
+			"status", "%s constants have no error of a fit: delete points and errors, or write fitted or borrowed", f.Status)
+	case "":
+		ps.Addf("status", "is missing: write one of %s", strings.Join(statuses, ", "))
+	default:
+		ps.Addf("status", "unknown value %q%s", f.Status, config.Suggest(string(f.Status), statuses))
+	}
+	if f.Status == Borrowed {
+		ps.Require(f.MeasuredOn != "", "measured_on", "is missing: name the GPU that the borrowed constants were measured on")
+	} else if f.Status != "" {
+		ps.Require(f.MeasuredOn == "" || strings.EqualFold(f.MeasuredOn, gpu), "measured_on",
+			"%s constants are of this GPU; write status: borrowed for those of %s", f.Status, f.MeasuredOn)
+	}
 	for _, e := range []struct {
 		key string
 		pct float64
 	}{
-		{"median_pct", c.Fit.MedianPct},
-		{"p95_pct", c.Fit.P95Pct},
-		{"held_out_median_pct", c.Fit.HeldOutMedianPct},
-		{"held_out_p95_pct", c.Fit.HeldOutP95Pct},
+		{"median_pct", f.MedianPct},
+		{"p95_pct", f.P95Pct},
+		{"held_out_median_pct", f.HeldOutMedianPct},
+		{"held_out_p95_pct", f.HeldOutP95Pct},
 	} {
-		ps.Require(inside(e.pct, 0, 1000), key+".fit."+e.key, "must be from 0 to 1000 percent, not %v", e.pct)
+		ps.Require(inside(e.pct, 0, 1000), e.key, "must be from 0 to 1000 percent, not %v", e.pct)
 	}
-	ps.Require(c.Fit.Points >= 0, key+".fit.points", "must not be negative")
+	ps.Require(f.Points >= 0, "points", "must not be negative")
+	for _, name := range slices.Sorted(maps.Keys(f.StdErrors)) {
+		ps.Require(slices.Contains(constants, name), "std_errors."+name, "is not a constant of this class%s", config.Suggest(name, constants))
+		ps.Require(inside(f.StdErrors[name], 0, 1e6), "std_errors."+name, "must be from 0 to 1e6, not %v", f.StdErrors[name])
+	}
+	for _, name := range slices.Sorted(maps.Keys(f.Fixed)) {
+		ps.Require(slices.Contains(constants, name), "fixed."+name, "is not a constant of this class%s", config.Suggest(name, constants))
+		ps.Require(f.Fixed[name] != "", "fixed."+name, "is empty: say why the constant was not fitted")
+	}
+	return ps.Err()
 }
 
 // inside is false for NaN.

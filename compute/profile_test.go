@@ -1,6 +1,8 @@
 package compute
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -10,7 +12,7 @@ import (
 )
 
 func TestLoadProfileByName(t *testing.T) {
-	require.Equal(t, []string{"H20", "H800"}, Profiles())
+	require.Equal(t, []string{"B200", "H100", "H20", "H200", "H800"}, Profiles())
 	for _, name := range []string{"H800", "h800"} {
 		p, err := LoadProfile(name)
 		require.NoError(t, err)
@@ -42,11 +44,12 @@ func TestCapacities(t *testing.T) {
 	}
 }
 
-// Every number and class says where it is from, and a measured class how far off
-// it is.
+// Every number has a source, and every class an error of its fit or the reason
+// why it has none; so has every constant that the fit did not move.
 func TestEverythingHasASource(t *testing.T) {
-	assumed := map[string][]string{}
+	status := map[string]map[Status][]string{}
 	for _, name := range Profiles() {
+		status[name] = map[Status][]string{}
 		p, err := LoadProfile(name)
 		require.NoError(t, err)
 		for _, row := range p.FactTable() {
@@ -56,21 +59,103 @@ func TestEverythingHasASource(t *testing.T) {
 		table := p.FitTable()
 		require.Len(t, table, 10)
 		for _, row := range table {
+			status[name][row.Status] = append(status[name][row.Status], row.Class)
 			require.NotEmpty(t, row.Source, row.Class)
 			require.NotEmpty(t, row.Constants, row.Class)
-			switch {
-			case row.Assumed:
-				assumed[name] = append(assumed[name], row.Class)
-				require.Zero(t, row.MedianPct, row.Class)
-			case row.Class != "elementwise" && row.Class != "launch_gap":
+			switch row.Status {
+			case Fitted, Borrowed:
 				require.Positive(t, row.MedianPct, row.Class)
 				require.Greater(t, row.P95Pct, row.MedianPct, row.Class)
+				require.True(t, row.Points > 0 || strings.Contains(row.Note, "not recorded"), row.Class)
+				require.True(t, row.HeldOutP95Pct > row.HeldOutMedianPct || row.Note != "", row.Class)
+				for constant := range row.Fixed {
+					require.NotEmpty(t, row.Fixed[constant])
+				}
+				for _, constant := range row.Names {
+					switch constant {
+					case "pad_m_rows", "pad_group_rows": // tiles: never fitted
+						require.Contains(t, row.Fixed, constant, row.Class)
+					}
+				}
 			default:
 				require.NotEmpty(t, row.Note, row.Class)
 			}
 		}
 	}
-	require.Equal(t, map[string][]string{"H20": {"gemm_bf16", "mla_prefill"}}, assumed)
+	unfitted := []string{"elementwise", "launch_gap"}
+	lent := []string{"gemm_fp8", "gemm_bf16", "grouped_contiguous", "grouped_masked", "gqa_decode", "mla_decode", "gqa_prefill", "mla_prefill"}
+	require.Equal(t, map[string]map[Status][]string{
+		"H800": {
+			Fitted:   {"gemm_fp8", "grouped_contiguous", "grouped_masked", "gqa_decode", "mla_decode", "mla_prefill"},
+			Borrowed: {"gemm_bf16", "gqa_prefill"}, Set: unfitted,
+		},
+		"H20": {
+			Fitted:  {"gemm_fp8", "grouped_contiguous", "grouped_masked", "gqa_decode", "mla_decode", "gqa_prefill"},
+			Assumed: {"gemm_bf16", "mla_prefill"}, Set: unfitted,
+		},
+		"H100": {
+			Fitted:   {"gemm_bf16", "gqa_prefill"},
+			Borrowed: {"gemm_fp8", "grouped_contiguous", "grouped_masked", "gqa_decode", "mla_decode", "mla_prefill"}, Set: unfitted,
+		},
+		"H200": {Borrowed: lent, Set: unfitted},
+		"B200": {Borrowed: lent, Set: unfitted},
+	}, status)
+}
+
+// What is borrowed is what the lender has: the constants, the errors and the
+// source, class by class.
+func TestBorrowedIsAsLent(t *testing.T) {
+	for _, name := range Profiles() {
+		p, err := LoadProfile(name)
+		require.NoError(t, err)
+		for i, row := range p.FitTable() {
+			if row.Status != Borrowed {
+				continue
+			}
+			lender, err := LoadProfile(row.MeasuredOn)
+			require.NoError(t, err, "%s %s", name, row.Class)
+			lent := lender.FitTable()[i]
+			require.Equal(t, Fitted, lent.Status, "%s %s", name, row.Class)
+			require.Equal(t, lent.Constants, row.Constants, "%s %s", name, row.Class)
+			require.Equal(t, lent.Fixed, row.Fixed, "%s %s", name, row.Class)
+			require.Equal(t, [5]float64{float64(lent.Points), lent.MedianPct, lent.P95Pct, lent.HeldOutMedianPct, lent.HeldOutP95Pct},
+				[5]float64{float64(row.Points), row.MedianPct, row.P95Pct, row.HeldOutMedianPct, row.HeldOutP95Pct}, "%s %s", name, row.Class)
+			require.Contains(t, row.Source, lent.Source, "%s %s", name, row.Class)
+		}
+	}
+}
+
+// A written profile reads back as itself.
+func TestProfileRoundTrip(t *testing.T) {
+	for _, name := range Profiles() {
+		p, err := LoadProfile(name)
+		require.NoError(t, err)
+		p.Kernels.GEMMFP8.Fit.StdErrors = map[string]float64{"t0": 0.25, "eff_fraction": 0.01}
+		p.Calibration = &Calibration{File: "kernels.csv", SHA256: "00ff", Rows: 12, Base: "H800"}
+		text, err := p.Marshal()
+		require.NoError(t, err)
+		back, err := ReadProfile("x.yaml", text)
+		require.NoError(t, err)
+		require.Equal(t, p, back)
+	}
+}
+
+func TestLoadProfileFile(t *testing.T) {
+	dir := t.TempDir()
+	data, err := profileFiles.ReadFile("profiles/h20.yaml")
+	require.NoError(t, err)
+	file := filepath.Join(dir, "mine.yaml")
+	require.NoError(t, os.WriteFile(file, []byte(strings.Replace(string(data), "name: H20", "name: Mine", 1)), 0o644))
+	p, err := LoadProfile(file)
+	require.NoError(t, err)
+	require.Equal(t, "Mine", p.Name)
+	_, err = LoadProfile(filepath.Join(dir, "none.yaml"))
+	require.ErrorContains(t, err, "none.yaml: no such file")
+	_, err = LoadProfile(dir + "/")
+	require.ErrorContains(t, err, "not a regular file")
+	require.NoError(t, os.WriteFile(file, []byte(strings.Replace(string(data), "sm_count: {value: 78", "sm_count: {value: 0", 1)), 0o644))
+	_, err = LoadProfile(file)
+	require.ErrorContains(t, err, "mine.yaml:7: sm_count.value: must be a whole number from 1 to 1024, not 0")
 }
 
 func TestReadProfileIsStrict(t *testing.T) {
@@ -94,13 +179,20 @@ func TestReadProfileIsStrict(t *testing.T) {
 		{"s0_tokens: 636", "s0_tokens: -1", "kernels.gqa_prefill.constants.s0_tokens: must be from 0 to 1e5, not -1"},
 		{"median_pct: 6.4", "median_pct: -6.4", "kernels.gemm_fp8.fit.median_pct"},
 		{"points: 128", "points: -1", "kernels.gemm_fp8.fit.points"},
+		{"status: fitted", "status: fited", "kernels.gemm_fp8.fit.status: unknown value \"fited\"; did you mean fitted?"},
+		{"status: fitted", "status: assumed", "assumed constants have no error of a fit"},
+		{"      status: fitted\n", "", "kernels.gemm_fp8.fit.status: is missing"},
+		{"measured_on: H100", "measured_on: \"\"", "kernels.gemm_bf16.fit.measured_on: is missing"},
+		{"status: borrowed", "status: fitted", "h800.yaml:30: kernels.gemm_bf16.fit.measured_on: fitted constants are of this GPU"},
+		{"{bw_eff_fraction: ", "{bw_eff_fracton: ", "kernels.gemm_fp8.fit.fixed.bw_eff_fracton: is not a constant of this class; did you mean bw_eff_fraction?"},
+		{"points: 128", "std_errors: {t1: 2}", "kernels.gemm_fp8.fit.std_errors.t1: is not a constant"},
 		{"  launch_gap:", "  gap:", "gap"},
 	} {
 		require.Contains(t, file, c.old)
-		_, err := ReadProfile([]byte(strings.Replace(file, c.old, c.new, 1)))
+		_, err := ReadProfile("h800.yaml", []byte(strings.Replace(file, c.old, c.new, 1)))
 		require.ErrorContains(t, err, c.want, c.new)
 	}
-	_, err = ReadProfile([]byte("name: X"))
+	_, err = ReadProfile("x.yaml", []byte("name: X"))
 	require.ErrorContains(t, err, "memory.value")
 	require.ErrorContains(t, err, "kernels.mla_prefill.constants.eff_fraction")
 	require.ErrorContains(t, err, "kernels.mla_prefill.fit.source")
@@ -117,7 +209,7 @@ func FuzzReadProfile(f *testing.F) {
 	model, err := LoadModel("Qwen3-30B-A3B")
 	require.NoError(f, err)
 	f.Fuzz(func(t *testing.T, data []byte) {
-		p, err := ReadProfile(data)
+		p, err := ReadProfile("x.yaml", data)
 		if err != nil {
 			return
 		}
