@@ -2,11 +2,8 @@
 package experiment
 
 import (
-	"crypto/sha256"
 	"errors"
-	"io"
 	"math"
-	"os"
 	"strings"
 
 	"github.com/tgssim/tgssim/collective"
@@ -43,14 +40,19 @@ type Simulation struct {
 // Build wires a scenario up. It fails with config.Problems that say where the
 // offending keys were written.
 func Build(s *scenarios.Scenario, options ...sim.Option) (*Simulation, error) {
-	b, err := build(s, options)
+	return BuildWith(s, &Traces{}, options...)
+}
+
+// BuildWith is Build with traces that other simulations may use as well.
+func BuildWith(s *scenarios.Scenario, traces *Traces, options ...sim.Option) (*Simulation, error) {
+	b, err := build(s, traces, options)
 	if err != nil {
 		return nil, s.Locate(err)
 	}
 	return b, nil
 }
 
-func build(s *scenarios.Scenario, options []sim.Option) (*Simulation, error) {
+func build(s *scenarios.Scenario, traces *Traces, options []sim.Option) (*Simulation, error) {
 	model, err := compute.LoadModel(s.Model.Name)
 	if err != nil {
 		return nil, config.Problems{{Key: "model.name", Message: err.Error()}}
@@ -69,20 +71,19 @@ func build(s *scenarios.Scenario, options []sim.Option) (*Simulation, error) {
 		ps.Nest("cluster", err)
 		return nil, ps
 	}
-	streams := sim.Streams{Seed: s.Seed}
-	b.Network, err = newNetwork(s.Network, s.Packet, s.Congestion, s.Seed, b.Engine, b.Graph)
+	streams := s.Streams()
+	b.Network, err = newNetwork(s.Network, s.Packet, s.Congestion, s.NetworkSeed(), b.Engine, b.Graph)
 	ps.Nest("", err)
-	// Hashed before it is read: what is not a file is refused here.
-	b.inputs, err = readInputs(s)
+	if err := ps.Err(); err != nil {
+		return nil, err
+	}
+	var requests *workload.Generator
+	requests, b.inputs, err = loadWorkload(s, traces)
 	ps.Nest("workload", err)
 	if err := ps.Err(); err != nil {
 		return nil, err
 	}
-	b.Source, err = workload.New(s.Workload, streams)
-	ps.Nest("workload", err)
-	if err := ps.Err(); err != nil {
-		return nil, err
-	}
+	b.Source = requests.Source(streams)
 	b.total = expected(s, b.Source.Stats().Trace)
 	b.collector = metrics.NewCollector(s.Metrics)
 	b.Cluster, err = serving.New(serving.Options{
@@ -130,31 +131,6 @@ func expected(s *scenarios.Scenario, t workload.TraceStats) int {
 		return s.Workload.Requests
 	}
 	return 0
-}
-
-// readInputs hashes the files that the scenario reads. A file that cannot be
-// opened is left to the reader, whose message is better. Keys are relative to the
-// workload.
-func readInputs(s *scenarios.Scenario) ([]Input, error) {
-	if s.Workload.Trace == nil {
-		return nil, nil
-	}
-	path := s.Workload.Trace.Path
-	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
-		return nil, config.Problems{{Key: "trace.path", Message: path + " is not a regular file"}}
-	}
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, nil
-	}
-	defer f.Close()
-	in := Input{Path: s.Workload.Trace.Path}
-	h := sha256.New()
-	if in.Bytes, err = io.Copy(h, f); err != nil {
-		return nil, err
-	}
-	h.Sum(in.SHA256[:0])
-	return []Input{in}, nil
 }
 
 func newRank(s *scenarios.Scenario, model *compute.Model, pool *serving.PoolConfig, commSMs int) (*compute.Rank, error) {

@@ -116,13 +116,11 @@ func (t *Traffic) Delivered(d fabric.Delivery) {
 // Run executes the traffic to its end. report may be nil; it is called now and
 // then from the same goroutine. A cancelled context stops the run with its error.
 func (t *Traffic) Run(ctx context.Context, report func(Progress)) (*TrafficResult, error) {
-	for width, at := slice/1000, sim.Time(0); t.Engine.Pending() > 0 && at < sim.Never; {
+	for width, at := firstSlice, sim.Time(0); t.Engine.Pending() > 0 && at < sim.Never; {
 		at = sim.Never - max(0, sim.Never-at-width)
 		before := t.Engine.Events()
 		t.Engine.RunUntil(at)
-		if t.Engine.Events() == before {
-			width = min(2*width, sim.Never/4)
-		}
+		width = nextSlice(width, t.Engine.Events()-before)
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}

@@ -46,9 +46,30 @@ type Input struct {
 	SHA256 [sha256.Size]byte
 }
 
-// slice is the simulated time between two looks at the context and two reports
-// of progress. It does not change the run.
-const slice = 100 * sim.Millisecond
+// The simulated time between two looks at the context and two reports of
+// progress begins with firstSlice and then follows the number of events in it, so
+// that looks are some milliseconds apart whatever the engine. It does not change
+// the run.
+const (
+	firstSlice  = 100 * sim.Microsecond
+	longSlice   = 100 * sim.Millisecond
+	shortSlice  = sim.Microsecond
+	manyEvents  = 1 << 17
+	fewerEvents = manyEvents / 4
+)
+
+// nextSlice is the width of the slice after one of a width with so many events.
+func nextSlice(width sim.Time, events uint64) sim.Time {
+	switch {
+	case events == 0: // an idle stretch: look further ahead
+		return min(2*width, sim.Never/4)
+	case events > manyEvents:
+		return max(width/2, shortSlice)
+	case events < fewerEvents:
+		width *= 2
+	}
+	return min(width, longSlice)
+}
 
 // Run executes the simulation to its end, or to the scenario's run.until. report
 // may be nil; it is called now and then from the same goroutine. A cancelled
@@ -58,16 +79,12 @@ func (b *Simulation) Run(ctx context.Context, report func(Progress)) (*Result, e
 	if until == 0 {
 		until = sim.Never
 	}
-	width := slice
+	width := firstSlice
 	for at := sim.Time(0); b.Engine.Pending() > 0 && at < until; {
 		at = until - max(0, until-at-width)
 		before := b.Engine.Events()
 		b.Engine.RunUntil(at)
-		if b.Engine.Events() > before {
-			width = slice
-		} else {
-			width = min(2*width, sim.Never/4) // an idle stretch: look further ahead
-		}
+		width = nextSlice(width, b.Engine.Events()-before)
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}

@@ -53,38 +53,36 @@ func (s shelf) names() []string {
 // Load reads a scenario: one of the library by name, or a file by path (a name
 // with a slash or ending in .yaml or .yml). The assignments, "a.b=c", are laid
 // over it. Whatever is wrong comes back as config.Problems, each with the file
-// and line, the key, and what would be right.
+// and line, the key, and what would be right. Its scaling rules are applied; see
+// Open for the axes that it may be swept over.
 func Load(ref string, assignments ...string) (*Scenario, error) {
-	s := Default()
-	var err error
-	if s.tree, err = library.load(ref, assignments, &s); err != nil {
+	s, err := Open(ref, assignments...)
+	if err != nil {
 		return nil, err
 	}
-	s.Name = nameOf(ref)
-	if t := s.Workload.Trace; t != nil {
-		t.Path = relocate(s.tree, "workload.trace.path", t.Path)
-	}
-	s.derive()
-	if err := s.Validate(); err != nil {
-		return nil, s.Locate(err)
-	}
-	return &s, nil
+	return s.Scenario()
 }
 
 // load reads a scenario and decodes it into dst, which holds the defaults.
 func (s shelf) load(ref string, assignments []string, dst any) (*config.Tree, error) {
-	tree, err := s.read(ref, "", "", nil)
+	tree, _, err := s.tree(ref, assignments)
 	if err != nil {
 		return nil, err
+	}
+	return tree, tree.Decode(dst)
+}
+
+// tree reads a scenario and lays the assignments over it. files are those that it
+// is made of, the named one first.
+func (s shelf) tree(ref string, assignments []string) (tree *config.Tree, files []string, err error) {
+	if tree, err = s.read(ref, "", "", &files); err != nil {
+		return nil, nil, err
 	}
 	var ps config.Problems
 	for _, a := range assignments {
 		ps.Nest("", tree.Set(a))
 	}
-	if err := ps.Err(); err != nil {
-		return nil, err
-	}
-	return tree, tree.Decode(dst)
+	return tree, files, ps.Err()
 }
 
 func nameOf(ref string) string {
@@ -95,10 +93,14 @@ func nameOf(ref string) string {
 // or else in the working directory, which is what a run's own scenario.yaml
 // means. A path given on the command line stays relative to where that runs.
 func relocate(tree *config.Tree, key, file string) string {
-	where := tree.Where(key)
+	return relocateFrom(tree.Where(key), file)
+}
+
+// relocateFrom does it for a path that was written at where.
+func relocateFrom(where, file string) string {
 	colon := strings.LastIndexByte(where, ':')
 	if file == "" || filepath.IsAbs(file) || colon < 0 ||
-		strings.HasPrefix(where, "--set ") || strings.HasPrefix(where, libraryPrefix) {
+		strings.HasPrefix(where, "--") || strings.HasPrefix(where, libraryPrefix) {
 		return file
 	}
 	beside := filepath.Join(filepath.Dir(where[:colon]), file)
@@ -116,8 +118,9 @@ func isPath(ref string) bool {
 }
 
 // read parses a scenario and what it extends. dir is where a relative path
-// starts; from is where it was extended, and chain the scenarios that led here.
-func (s shelf) read(ref, dir, from string, chain []string) (*config.Tree, error) {
+// starts; from is where it was extended, and chain the scenarios that led here,
+// to which those that are read are added.
+func (s shelf) read(ref, dir, from string, chain *[]string) (*config.Tree, error) {
 	file, data, err := s.open(ref, dir)
 	if err != nil {
 		return nil, err
@@ -125,10 +128,10 @@ func (s shelf) read(ref, dir, from string, chain []string) (*config.Tree, error)
 	refuse := func(format string, args ...any) error {
 		return config.Problems{{Key: "extends", Where: from, Message: fmt.Sprintf(format, args...)}}
 	}
-	if slices.Contains(chain, file) {
-		return nil, refuse("goes round in a circle: %s", strings.Join(append(chain, file), " -> "))
+	if slices.Contains(*chain, file) {
+		return nil, refuse("goes round in a circle: %s", strings.Join(append(*chain, file), " -> "))
 	}
-	if chain = append(chain, file); len(chain) > maxExtends {
+	if *chain = append(*chain, file); len(*chain) > maxExtends {
 		return nil, refuse("more than %d scenarios deep", maxExtends)
 	}
 	tree, err := config.Parse(file, data)
@@ -215,7 +218,7 @@ func Description(name string) (string, error) { return library.description(name)
 func FabricDescription(name string) (string, error) { return fabrics.description(name) }
 
 func (s shelf) description(name string) (string, error) {
-	tree, err := s.read(name, "", "", nil)
+	tree, err := s.read(name, "", "", new([]string))
 	if err != nil {
 		return "", err
 	}

@@ -22,6 +22,10 @@ type Scenario struct {
 	Description string `yaml:"description"`
 	// Seed is where all randomness of a run comes from.
 	Seed uint64 `yaml:"seed"`
+	// Replication picks one of the independent repetitions of a seed, from 0. Two
+	// scenarios of equal seed and replication draw the same random numbers for the
+	// same purposes, however else they differ.
+	Replication uint64 `yaml:"replication,omitempty"`
 	// Model is the model served.
 	Model Model `yaml:"model"`
 	// GPU is what serves it.
@@ -44,8 +48,23 @@ type Scenario struct {
 	Metrics metrics.Config `yaml:"metrics"`
 
 	// Name is the library's or the file's name, without extension.
-	Name string `yaml:"-"`
-	tree *config.Tree
+	Name    string `yaml:"-"`
+	tree    *config.Tree
+	derived []Derived
+}
+
+// Streams are the random streams of a run.
+func (s *Scenario) Streams() sim.Streams {
+	return sim.Streams{Seed: s.Seed, Replication: s.Replication}
+}
+
+// NetworkSeed seeds what the network draws and hashes: the seed itself for
+// replication 0, another number for every other.
+func (s *Scenario) NetworkSeed() uint64 {
+	if s.Replication == 0 {
+		return s.Seed
+	}
+	return s.Streams().Stream("network").Uint64()
 }
 
 // Model picks a model of the catalogue and its number formats.

@@ -170,6 +170,15 @@ func (t *Tree) Set(assignment string) error {
 		return err
 	}
 
+	if message := t.assign(origin, path, value); message != "" {
+		return fail("%s", message)
+	}
+	return nil
+}
+
+// assign puts a value at a path, or says why it cannot; origin is the place of
+// the sections made on the way.
+func (t *Tree) assign(origin, path string, value *node) string {
 	at, rest := t.root, path
 	next, tail := at.step(rest)
 	for next != nil && tail != "" {
@@ -177,7 +186,7 @@ func (t *Tree) Set(assignment string) error {
 		next, tail = at.step(rest)
 	}
 	if message := t.blocked(at, next != nil, path, rest); message != "" {
-		return fail("%s", message)
+		return message
 	}
 	switch {
 	case at.kind == sequence:
@@ -194,7 +203,7 @@ func (t *Tree) Set(assignment string) error {
 		}
 		at.put(steps[len(steps)-1], value)
 	}
-	return nil
+	return ""
 }
 
 // blocked says why path cannot be set: at is as far along it as is written, rest
