@@ -325,6 +325,19 @@ func (c *collective) Start(startup sim.Time, tag uint64, to Receiver) {
 	n.post(c.id)
 }
 
+// Repeat books further runs of the size of the last one, without events.
+func (c *collective) Repeat(times int64) {
+	if times < 1 {
+		return
+	}
+	n := c.net
+	n.sent[c.class].add(c.milli, times)
+	n.delivered[c.class].add(c.milli, times)
+	n.sentCount[c.class] += times
+	n.deliveredCount[c.class] += times
+	c.runs += times
+}
+
 // reload computes everything that depends on the units.
 func (c *collective) reload() {
 	n := c.net

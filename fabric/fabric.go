@@ -106,6 +106,12 @@ type Collective interface {
 	// Start begins a run: after startup (kernel and posting latency) all pairs
 	// send at once; the receiver hears when the last byte has arrived.
 	Start(startup sim.Time, tag uint64, to Receiver)
+	// Repeat books so many further runs of the size of the last one as sent and
+	// delivered: in the totals, and on the links that a run's bytes take. Nothing
+	// moves, no time passes and nobody hears of it: it is for whoever skips runs
+	// that would be like one that has been simulated. It costs O(pairs) at most. A
+	// number below 1 is none.
+	Repeat(times int64)
 }
 
 // LinkLoad is what one link has carried so far.

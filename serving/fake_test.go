@@ -91,10 +91,11 @@ type fakeNetwork struct {
 	// the busiest rank's units; paths and contention come on top.
 	dispatch, combine, perUnit, paths, contention sim.Time
 
-	sent  []fabric.Message
-	runs  int
-	specs []fabric.CollectiveSpec
-	units [][]int64
+	sent     []fabric.Message
+	runs     int // repeated ones included
+	repeated int
+	specs    []fabric.CollectiveSpec
+	units    [][]int64
 }
 
 func newFakeNetwork(e *sim.Engine) *fakeNetwork {
@@ -176,6 +177,15 @@ func (c *fakeCollective) Start(startup sim.Time, tag uint64, to fabric.Receiver)
 			Latency: ideal / 4, Ideal: ideal, Wire: ideal + c.n.paths, Queue: c.n.contention,
 		})
 	})
+}
+
+// Repeat counts runs that are not simulated.
+func (c *fakeCollective) Repeat(times int64) {
+	if c.running || c.most == 0 || times < 0 {
+		panic("a run is repeated before it has ended")
+	}
+	c.n.runs += int(times)
+	c.n.repeated += int(times)
 }
 
 func (n *fakeNetwork) NewCollective(s fabric.CollectiveSpec) (fabric.Collective, error) {

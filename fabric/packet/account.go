@@ -76,6 +76,9 @@ func (n *Network) Totals() fabric.Totals {
 // counts when it begins its way over a link, each time that it is sent; Wire
 // includes headers, and acknowledgements where they queue, and PFC frames.
 func (n *Network) Loads(dst []fabric.LinkLoad) []fabric.LinkLoad {
+	for _, c := range n.collectives {
+		c.fold()
+	}
 	base := len(dst)
 	dst = n.local.Loads(dst)
 	for l := range n.ports {
@@ -87,6 +90,7 @@ func (n *Network) Loads(dst []fabric.LinkLoad) []fabric.LinkLoad {
 		for c := range fabric.NumClasses {
 			load.Payload[c] = units.Bytes(s.payload[c])
 		}
+		n.addRepeated(&load)
 		dst[base+l] = load
 	}
 	return dst

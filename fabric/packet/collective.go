@@ -30,6 +30,7 @@ type collective struct {
 	milli   int64 // of a run
 	sending int32 // pairs with something to send
 	alone   alone
+	repeats int64 // runs booked by Repeat that Network.repeated does not hold yet
 }
 
 // A pair is a queue pair between two GPUs, or two GPUs of a server, with what each
@@ -203,6 +204,7 @@ func (c *collective) posted(job uint32, now sim.Time) {
 // to the whole bytes of the exact sum.
 func (c *collective) reload() {
 	n := c.net
+	c.fold()
 	c.stale, c.milli, c.sending = false, 0, 0
 	carry, local := int64(0), 0
 	for i := range c.pairs {

@@ -51,6 +51,7 @@ type Network struct {
 	jobs            []job
 	freeJobs        []uint32
 	collectives     []*collective
+	repeated        []repeated // by LinkID; nil until Repeat is used
 	writes          []write
 	freeWrites      uint32
 	insideParts     []fabric.Part // scratch of Send
