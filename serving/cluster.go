@@ -49,6 +49,10 @@ type Options struct {
 	KVPieces int
 	// NVLinkRate is the rate of one GPU's NVLink port per direction, as achieved.
 	NVLinkRate units.Rate
+	// SampleLayers is how many of the MoE layers of a step are simulated on the
+	// network, spread over the step; the others take as long as those. 0 simulates
+	// all. Steps of two micro-batches simulate at least three.
+	SampleLayers int
 	// Listener hears what happens.
 	Listener Listener
 }
@@ -142,6 +146,8 @@ func (c *Cluster) Handle(e sim.Event) {
 		c.steps[e.Arg].stepper.opDone(streamCompute)
 	case kindCommDone:
 		c.steps[e.Arg].stepper.opDone(streamComm)
+	case kindSkipDone:
+		c.steps[e.Arg].stepper.skipDone()
 	}
 }
 

@@ -38,6 +38,7 @@ type instance struct {
 	clock     decodeClock
 	time      GPUTime
 	comm      CommTime
+	sampling  Sampling
 	twoBatch  int // steps that ran as two micro-batches
 }
 
@@ -96,6 +97,7 @@ func (in *instance) endStep() {
 	in.time.Combine.Add(a.Combine, in.gpus)
 	in.time.AllReduce.Add(a.AllReduce, in.gpus)
 	in.comm.add(&a.CommTime)
+	in.sampling.add(&in.stepper, now-in.began)
 	if in.stepper.work.program != nil && in.stepper.work.program.batches == 2 {
 		in.twoBatch++
 	}
@@ -162,7 +164,7 @@ func (in *instance) close(now sim.Time) {
 	case in.stepper.phase == phaseIdle:
 		in.time.Host.Add(now-in.ended, in.gpus)
 	default:
-		in.stepper.unblock(now)
+		in.stepper.cutShort(now)
 		a := &in.stepper.acct
 		in.time.Dispatch.Add(a.Dispatch, in.gpus)
 		in.time.Combine.Add(a.Combine, in.gpus)
@@ -283,7 +285,7 @@ func (in *instance) setUnits(batch int, tokens []int64) {
 func (in *instance) schedule(w *work, batches, layers int) {
 	cfg := &in.pool.cfg
 	prefill := in.pool == in.pool.c.prefill
-	w.layers = layers
+	w.layers, w.sample = layers, in.pool.c.opt.SampleLayers
 	w.dispatch, w.combine = in.dispatch, in.combine
 	w.dispatchStartup, w.combineStartup = cfg.MoE.DispatchStartup, cfg.MoE.CombineStartup
 	switch {

@@ -139,6 +139,7 @@ func (p *pool) close(now sim.Time) PoolUsage {
 		in.close(now)
 		u.Time.add(&in.time)
 		u.Comm.add(&in.comm)
+		u.Sampling.merge(&in.sampling)
 		u.TwoBatchSteps += in.twoBatch
 		u.Steps += int(in.stepCount)
 		u.Tokens += in.tokens

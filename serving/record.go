@@ -155,6 +155,8 @@ type PoolUsage struct {
 	// over GPUs).
 	Comm  CommTime
 	Steps int
+	// Sampling says how much of the MoE layers was simulated.
+	Sampling Sampling
 	// TwoBatchSteps is how many of them ran as two micro-batches.
 	TwoBatchSteps int
 	// Tokens is prompt tokens prefilled, or output tokens produced.

@@ -26,7 +26,8 @@ type stepper struct {
 	blockedOn part
 	blocked   bool
 
-	acct stepAccount
+	acct    stepAccount
+	sampler sampler
 }
 
 // phase is how far a step has come.
@@ -46,6 +47,7 @@ const (
 	kindPhaseDone
 	kindNextStep
 	kindArrival
+	kindSkipDone
 )
 
 // A cost is the time of one operation on the slowest rank, and what all the
@@ -74,6 +76,8 @@ type work struct {
 	// program runs the MoE layers; nil when there are none.
 	program *program
 	layers  int
+	// sample is how many of the layers to simulate, 0 for all; see sampler.
+	sample int
 	// parts is the compute parts' cost, by micro-batch.
 	parts [2][numParts]cost
 	// collectives run dispatch and combine, by micro-batch.
@@ -130,6 +134,7 @@ func (s *stepper) begin(w work) {
 	s.acct = stepAccount{}
 	s.next, s.ended = [numStreams]int{}, [numStreams]int{}
 	s.layers = w.layers
+	s.sample()
 	s.run(phasePrologue, w.prologue)
 }
 
@@ -151,6 +156,7 @@ func (s *stepper) phaseDone() {
 	switch {
 	case s.phase == phasePrologue && s.work.program != nil:
 		s.phase = phaseLayers
+		s.mark()
 		s.advance()
 	case s.phase == phasePrologue:
 		s.run(phaseEpilogue, s.work.epilogue)
@@ -265,8 +271,16 @@ func (s *stepper) Delivered(d fabric.Delivery) {
 
 // opDone ends the running operation of a stream.
 func (s *stepper) opDone(on stream) {
+	if d := s.sampler.deferred; on == streamCompute && d > 0 { // layers were skipped meanwhile
+		s.sampler.deferred = 0
+		s.engine.After(d, s.handler, kindComputeDone, s.index)
+		return
+	}
 	s.busy[on] = false
 	s.ended[on]++
+	if on == streamComm && s.iterationEnded() {
+		return
+	}
 	s.advance()
 }
 

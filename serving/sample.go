@@ -1,0 +1,294 @@
+package serving
+
+import (
+	"math"
+	"math/bits"
+
+	"github.com/tgssim/tgssim/sim"
+)
+
+// sampleBlock is the number of iterations in a row of a block: the first of them
+// meet a fabric that has not seen the instance's traffic for a while, the last
+// one is repeated.
+const sampleBlock = 2
+
+// A sampler lets the fabric carry only some of a step's MoE layers.
+//
+// A step is simulated in blocks of a few iterations of its program, spread evenly
+// over it. When the last communication of a block has ended, the stepper stands
+// still for as long as that iteration took, times the iterations that are left
+// out, and then goes on from the state in which it was: the step is a pipeline
+// that has the same state at the end of every iteration as long as its operations
+// take the same time, and with them the skip is exact to the picosecond. (Each
+// program's first compute operation waits for the last communication of the
+// iteration before, which is what makes it so.) A compute operation that is under
+// way ends later by the length of the skip.
+//
+// All accounts are kept as if every layer had been simulated: each skipped
+// iteration is a copy of the one before the skip, and its bytes are booked on the
+// links (fabric.Collective.Repeat).
+//
+// What is lost: other traffic goes on during a skip and does not meet this
+// instance's dispatches and combines. So KV transfers, and the collectives of
+// other instances, are slowed less than they would be; what the sampled layers
+// themselves suffer from the KV that is there is sampled over the whole step.
+// docs/performance.md has the error measured.
+type sampler struct {
+	plan  samplePlan
+	block int // blocks that are through
+	left  int // iterations until the block is through
+
+	// The running iteration began at from, when these were the accounts.
+	from              sim.Time
+	dispatch, combine sim.Time
+	comm              CommTime
+
+	// A skip is under way from from for length.
+	skipping bool
+	skip     stepAccount // what it will add to the step's account
+	times    int64       // iterations
+	length   sim.Time
+	// deferred is by how much the running compute operation ends later.
+	deferred sim.Time
+
+	periods spread
+	// iterations, and squared the sum of the squares of the skips.
+	skipped, squared int64
+}
+
+// A samplePlan divides a step's iterations into blocks of simulated ones, each
+// followed by skipped ones, and simulates last ones at the end. Without blocks
+// everything is simulated.
+type samplePlan struct{ simulated, skipped, blocks, last int }
+
+// planSample is the plan of a step of so many layers of which k are to be
+// simulated. Where batches are a layer apart, the first iteration is not a whole
+// one and the compute stream may leave the last one early, so that besides them
+// one more is needed.
+func planSample(p *program, layers, k int) samplePlan {
+	if k < 1 || p == nil {
+		return samplePlan{}
+	}
+	if k = max(k, leastSample(p)); k >= layers {
+		return samplePlan{}
+	}
+	rest := k - p.maxLag
+	return samplePlan{simulated: rest, skipped: layers - k, blocks: max(1, rest/sampleBlock), last: p.maxLag}
+}
+
+// leastSample is the least number of layers that can stand for all.
+func leastSample(p *program) int { return 1 + 2*p.maxLag }
+
+// part is the share of block number i of n in blocks as equal as can be, the
+// first ones taking the rest.
+func (p samplePlan) part(n, i int) int {
+	if i < n%p.blocks {
+		return n/p.blocks + 1
+	}
+	return n / p.blocks
+}
+
+// sample prepares the sampler for the step that begins.
+func (s *stepper) sample() {
+	w := &s.work
+	s.sampler = sampler{plan: planSample(w.program, w.layers, w.sample)}
+	if p := s.sampler.plan; p.blocks > 0 {
+		s.sampler.left = p.part(p.simulated, 0)
+	}
+}
+
+// mark notes the accounts at the beginning of an iteration.
+func (s *stepper) mark() {
+	x := &s.sampler
+	x.from = s.engine.Now()
+	x.dispatch, x.combine, x.comm = s.acct.Dispatch, s.acct.Combine, s.acct.CommTime
+}
+
+// iterationEnded is called when the communication stream has ended an operation.
+// It reports whether the step stands still from now on.
+func (s *stepper) iterationEnded() bool {
+	x := &s.sampler
+	if x.block >= x.plan.blocks || s.ended[streamComm]%len(s.work.program.ops[streamComm]) != 0 {
+		return false
+	}
+	s.unblock(s.engine.Now())
+	x.left--
+	if x.left > 0 {
+		s.mark()
+		return false
+	}
+	times := x.plan.part(x.plan.skipped, x.block)
+	x.periods.add(s.engine.Now() - x.from)
+	x.block++
+	if x.block < x.plan.blocks {
+		x.left = x.plan.part(x.plan.simulated, x.block)
+	}
+	if times == 0 {
+		s.mark()
+		return false
+	}
+	s.beginSkip(int64(times))
+	return true
+}
+
+// beginSkip stops both streams for as long as the last iteration took, times n.
+func (s *stepper) beginSkip(n int64) {
+	x, now, p := &s.sampler, s.engine.Now(), s.work.program
+	var c cost
+	for i := range p.ops[streamCompute] {
+		o := &p.ops[streamCompute][i]
+		c.add(s.work.parts[o.batch][o.part], int(n))
+	}
+	// Iterations that vary can follow each other faster than they compute, one
+	// lending its time to the next; many copies of one cannot.
+	x.length = max((now-x.from)*sim.Time(n), c.slowest+c.allReduce)
+	x.times, x.skipping = n, true
+	x.skipped += n
+	x.squared += n * n
+	exposed := x.length - c.slowest - c.allReduce
+	dispatch, combine := s.acct.Dispatch-x.dispatch, s.acct.Combine-x.combine
+	x.skip = stepAccount{
+		Compute: c.slowest, ComputeTotal: c.total, AllReduce: c.allReduce,
+		Dispatch: share(exposed, dispatch, dispatch+combine),
+		CommTime: s.acct.CommTime.since(&x.comm).times(n),
+	}
+	x.skip.Combine = exposed - x.skip.Dispatch
+	for on := range numStreams {
+		s.next[on] += int(n) * len(p.ops[on])
+		s.ended[on] += int(n) * len(p.ops[on])
+	}
+	if s.busy[streamCompute] {
+		x.deferred = x.length
+	}
+	x.from = now
+	s.engine.After(x.length, s.handler, kindSkipDone, s.index)
+}
+
+// skipDone ends a skip: both streams go on where they were.
+func (s *stepper) skipDone() {
+	x := &s.sampler
+	x.skipping = false
+	s.acct.add(&x.skip)
+	s.repeat(x.times)
+	s.mark()
+	s.advance()
+}
+
+// repeat books the traffic of so many skipped iterations.
+func (s *stepper) repeat(times int64) {
+	for b := range s.work.program.batches {
+		s.work.dispatch[b].Repeat(times)
+		s.work.combine[b].Repeat(times)
+	}
+}
+
+// cutShort closes the books of a step that will not end, up to now.
+func (s *stepper) cutShort(now sim.Time) {
+	s.unblock(now)
+	x := &s.sampler
+	if !x.skipping || x.length == 0 {
+		return
+	}
+	done := now - x.from
+	s.acct.Dispatch += share(x.skip.Dispatch, done, x.length)
+	s.acct.Combine += share(x.skip.Combine, done, x.length)
+	s.repeat(int64(share(sim.Time(x.times), done, x.length)))
+}
+
+// share is floor(t*part/whole), and 0 of nothing. No part is larger than the
+// whole.
+func share(t, part, whole sim.Time) sim.Time {
+	if whole == 0 {
+		return 0
+	}
+	hi, lo := bits.Mul64(uint64(t), uint64(part))
+	q, _ := bits.Div64(hi, lo, uint64(whole))
+	return sim.Time(q)
+}
+
+func (a *stepAccount) add(o *stepAccount) {
+	a.Compute += o.Compute
+	a.Dispatch += o.Dispatch
+	a.Combine += o.Combine
+	a.AllReduce += o.AllReduce
+	a.ComputeTotal += o.ComputeTotal
+	a.CommTime.add(&o.CommTime)
+}
+
+// since is what has been added since an earlier reading.
+func (c CommTime) since(o *CommTime) CommTime {
+	return CommTime{
+		c.Startup - o.Startup, c.Latency - o.Latency, c.Ports - o.Ports, c.Paths - o.Paths, c.Contention - o.Contention,
+	}
+}
+
+func (c CommTime) times(n int64) CommTime {
+	k := sim.Time(n)
+	return CommTime{c.Startup * k, c.Latency * k, c.Ports * k, c.Paths * k, c.Contention * k}
+}
+
+// A spread is the running mean and sum of squared deviations of durations
+// (Welford, Technometrics 4, 1962).
+type spread struct {
+	n        int64
+	mean, m2 float64
+}
+
+func (w *spread) add(t sim.Time) {
+	w.n++
+	d := float64(t) - w.mean
+	w.mean += d / float64(w.n)
+	w.m2 += float64(d * (float64(t) - w.mean))
+}
+
+// Sampling is what Options.SampleLayers left of the MoE layers of a pool, and
+// what it costs in accuracy. Steps in which nothing was left out are not in it.
+type Sampling struct {
+	// Steps is the number of steps; Layers are their MoE layers and Simulated those
+	// of them that were simulated.
+	Steps, Layers, Simulated int64
+	// Judged is the number of steps with at least two measured iterations, whose
+	// spread says something about the error.
+	Judged int64
+
+	variance, duration float64 // of the judged steps, in ps^2 and ps
+}
+
+// add takes in a step that has ended.
+func (x *Sampling) add(s *stepper, length sim.Time) {
+	if s.sampler.plan.blocks == 0 {
+		return
+	}
+	x.Steps++
+	x.Layers += int64(s.work.layers)
+	x.Simulated += int64(s.work.layers - s.sampler.plan.skipped)
+	if s.sampler.periods.n < 2 {
+		return
+	}
+	x.Judged++
+	x.duration += float64(length)
+	x.variance += float64(s.sampler.periods.m2 / float64(s.sampler.periods.n-1) * float64(s.sampler.squared+s.sampler.skipped))
+}
+
+func (x *Sampling) merge(o *Sampling) {
+	x.Steps += o.Steps
+	x.Layers += o.Layers
+	x.Simulated += o.Simulated
+	x.Judged += o.Judged
+	x.variance += o.variance
+	x.duration += o.duration
+}
+
+// Errors estimates the standard error that extrapolating makes of the duration
+// of one step and of the mean of all, as fractions of the mean. Iterations of a
+// step are taken as independent draws, of which those that were measured show the
+// variance s^2: then n copies of one of them are off from n others by s^2 (n^2 +
+// n). Errors of different steps are taken as independent, too. What sampling
+// changes in the whole system is not in it. Both are 0 when no step was judged.
+func (x *Sampling) Errors() (step, mean float64) {
+	if x.Judged == 0 || x.duration == 0 {
+		return 0, 0
+	}
+	mean = math.Sqrt(x.variance) / x.duration
+	return mean * math.Sqrt(float64(x.Judged)), mean
+}
