@@ -154,24 +154,32 @@ func Profiles() []string { return catalogueNames(profileFiles, "profiles") }
 // file at that path (see IsProfilePath). The error of an unknown name suggests the
 // nearest one; that of a file is config.Problems with the file and line.
 func LoadProfile(ref string) (*Profile, error) {
+	p, _, err := OpenProfile(ref)
+	return p, err
+}
+
+// OpenProfile is LoadProfile that also returns the text of the file at a path; nil
+// for a GPU of the catalogue.
+func OpenProfile(ref string) (p *Profile, file []byte, err error) {
 	if IsProfilePath(ref) {
-		data, err := readProfileFile(ref)
-		if err != nil {
-			return nil, err
+		if file, err = readProfileFile(ref); err != nil {
+			return nil, nil, err
 		}
-		return ReadProfile(ref, data)
+		p, err = ReadProfile(ref, file)
+		return p, file, err
 	}
 	for _, n := range Profiles() {
 		if strings.EqualFold(n, ref) {
-			file := path.Join("profiles", strings.ToLower(n)+".yaml")
-			data, err := profileFiles.ReadFile(file)
+			name := path.Join("profiles", strings.ToLower(n)+".yaml")
+			data, err := profileFiles.ReadFile(name)
 			if err != nil {
-				return nil, err
+				return nil, nil, err
 			}
-			return ReadProfile(file, data)
+			p, err = ReadProfile(name, data)
+			return p, nil, err
 		}
 	}
-	return nil, fmt.Errorf("%q is not a known GPU%s", ref, config.Suggest(ref, Profiles()))
+	return nil, nil, fmt.Errorf("%q is not a known GPU%s", ref, config.Suggest(ref, Profiles()))
 }
 
 // IsProfilePath tells the path of a profile file from the name of a GPU: it has a

@@ -2,6 +2,7 @@
 package experiment
 
 import (
+	"crypto/sha256"
 	"errors"
 	"math"
 	"strings"
@@ -57,15 +58,20 @@ func build(s *scenarios.Scenario, traces *Traces, options []sim.Option) (*Simula
 	if err != nil {
 		return nil, config.Problems{{Key: "model.name", Message: err.Error()}}
 	}
-	b := &Simulation{Scenario: s, Engine: sim.New(options...)}
 	var ps config.Problems
-	b.Prefill, err = newRank(s, model, &s.Serving.Prefill, 0)
+	gpu, file, err := s.GPU.Load()
+	if err != nil {
+		ps.Nest("gpu.name", err)
+		return nil, ps
+	}
+	b := &Simulation{Scenario: s, Engine: sim.New(options...)}
+	b.Prefill, err = newRank(s, gpu, model, &s.Serving.Prefill, 0)
 	nestRank(&ps, "prefill", err)
-	overlap, err := newRank(s, model, &s.Serving.Prefill, s.Serving.Prefill.CommSMs)
+	overlap, err := newRank(s, gpu, model, &s.Serving.Prefill, s.Serving.Prefill.CommSMs)
 	if b.Prefill != nil {
 		nestRank(&ps, "prefill", err)
 	}
-	b.Decode, err = newRank(s, model, &s.Serving.Decode, 0)
+	b.Decode, err = newRank(s, gpu, model, &s.Serving.Decode, 0)
 	nestRank(&ps, "decode", err)
 	if b.Graph, err = topology.LeafSpine(s.Cluster); err != nil {
 		ps.Nest("cluster", err)
@@ -79,6 +85,9 @@ func build(s *scenarios.Scenario, traces *Traces, options []sim.Option) (*Simula
 	}
 	var requests *workload.Generator
 	requests, b.inputs, err = loadWorkload(s, traces)
+	if file != nil {
+		b.inputs = append(b.inputs, Input{Path: s.GPU.Name, Bytes: int64(len(file)), SHA256: sha256.Sum256(file)})
+	}
 	ps.Nest("workload", err)
 	if err := ps.Err(); err != nil {
 		return nil, err
@@ -133,11 +142,7 @@ func expected(s *scenarios.Scenario, t workload.TraceStats) int {
 	return 0
 }
 
-func newRank(s *scenarios.Scenario, model *compute.Model, pool *serving.PoolConfig, commSMs int) (*compute.Rank, error) {
-	gpu, err := compute.LoadProfile(s.GPU.Name)
-	if err != nil {
-		return nil, err
-	}
+func newRank(s *scenarios.Scenario, gpu *compute.Profile, model *compute.Model, pool *serving.PoolConfig, commSMs int) (*compute.Rank, error) {
 	setup := compute.Setup{
 		GPU: gpu, Model: model, TP: pool.TP, EP: 1,
 		Weights: s.Model.Weights, KV: s.Model.KV,

@@ -78,15 +78,6 @@ type Model struct {
 	KV compute.DType `yaml:"kv"`
 }
 
-// GPU picks a GPU profile.
-type GPU struct {
-	// Name is a name of `tgssim list gpus`.
-	Name string `yaml:"name"`
-	// Derate multiplies every kernel time: kernels in a running system are
-	// slower than in a benchmark by 3 to 11 %.
-	Derate float64 `yaml:"derate"`
-}
-
 // Run bounds a run.
 type Run struct {
 	// Until stops the run at this instant, with requests left unfinished; 0 runs
@@ -118,15 +109,12 @@ func (s *Scenario) derive() {
 	if s.Cluster.NVLinkRate != 0 {
 		return
 	}
-	gpu, err := compute.LoadProfile(s.GPU.Name)
-	switch {
-	case err != nil: // Validate says so
+	gpu, _, err := s.GPU.Load()
+	if err != nil { // Validate says so
 		s.Cluster.NVLinkRate = topology.DefaultConfig().NVLinkRate
-	case gpu.NVLinkAchieved.Value > 0:
-		s.Cluster.NVLinkRate = gpu.NVLinkAchieved.Value
-	default:
-		s.Cluster.NVLinkRate = gpu.NVLink.Value
+		return
 	}
+	s.Cluster.NVLinkRate = gpu.NVLinkRate()
 }
 
 // Validate checks every setting by itself. Whether they fit each other is found
@@ -141,8 +129,7 @@ func (s *Scenario) Validate() error {
 		}
 	}
 	name("model.name", s.Model.Name, "models", func() error { _, err := compute.LoadModel(s.Model.Name); return err })
-	name("gpu.name", s.GPU.Name, "gpus", func() error { _, err := compute.LoadProfile(s.GPU.Name); return err })
-	ps.Require(s.GPU.Derate >= 0.5 && s.GPU.Derate <= 10, "gpu.derate", "%v is out of range: 0.5 to 10", s.GPU.Derate)
+	s.GPU.validate(&ps, s.Cluster.NVLinkRate)
 	ps.Require(s.Model.KV != compute.AsCheckpoint, "model.kv", "checkpoints hold no KV cache: write bf16 or fp8")
 	ps.Nest("cluster", s.Cluster.Validate())
 	ps.Nest("network", s.Network.Validate())

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/tgssim/tgssim/compute"
 	"github.com/tgssim/tgssim/internal/config"
 )
 
@@ -65,6 +66,9 @@ func (s *Study) Scenario(settings ...Setting) (*Scenario, error) {
 	if t := c.Workload.Trace; t != nil {
 		t.Path = relocate(tree, tracePath, t.Path)
 	}
+	if compute.IsProfilePath(c.GPU.Name) {
+		c.GPU.Name = relocate(tree, gpuName, c.GPU.Name)
+	}
 	c.derive()
 	if err := c.Validate(); err != nil {
 		return nil, c.Locate(err)
@@ -93,7 +97,16 @@ func (s *Study) Decodes(settings ...Setting) error {
 	return ps.Err()
 }
 
-const tracePath = "workload.trace.path"
+// Keys whose value is the path of a file; that of gpuName may be a name instead.
+const (
+	tracePath = "workload.trace.path"
+	gpuName   = "gpu.name"
+)
+
+// isFile tells whether the value of a key is the path of a file.
+func isFile(key, text string) bool {
+	return key == tracePath || key == gpuName && compute.IsProfilePath(text)
+}
 
 // lay returns the tree with the settings on it and without what its rules
 // replace, and the rules, nil without any.
@@ -167,9 +180,13 @@ func (s *Study) YAML(sweep Sweep) ([]byte, error) {
 			}
 		}
 	}
-	if v := tree.Value(tracePath); v.IsScalar() {
+	for _, key := range []string{gpuName, tracePath} {
+		v := tree.Value(key)
 		text, _ := v.Text()
-		if err := put(tree, "", tracePath, quoted(relocate(tree, tracePath, text))); err != nil {
+		if !v.IsScalar() || !isFile(key, text) {
+			continue
+		}
+		if err := put(tree, "", key, quoted(relocate(tree, key, text))); err != nil {
 			return nil, err
 		}
 	}

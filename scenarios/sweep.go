@@ -359,10 +359,9 @@ func (a *Axis) yaml() string {
 	return "{label: " + quoted(a.Name) + ", values: {" + strings.Join(values, ", ") + "}}"
 }
 
-// text is the value as YAML, a trace's path relative to the working directory.
+// text is the value as YAML, a file's path relative to the working directory.
 func (x *Setting) text() string {
-	if x.Key == tracePath && x.Value.IsScalar() {
-		text, _ := x.Value.Text()
+	if text, _ := x.Value.Text(); x.Value.IsScalar() && isFile(x.Key, text) {
 		return quoted(relocateFrom(x.Value.Where(), text))
 	}
 	return x.Value.String()

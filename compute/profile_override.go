@@ -1,0 +1,87 @@
+package compute
+
+import (
+	"fmt"
+
+	"github.com/tgssim/tgssim/internal/config"
+	"github.com/tgssim/tgssim/internal/units"
+)
+
+// An Override asks what if: it replaces single numbers of a profile. A nil one
+// keeps the profile's. The kernels' efficiencies are fractions of the peaks and
+// of the bandwidth, so they follow; fixed times per kernel stay.
+type Override struct {
+	// Memory is the HBM capacity: 1GB to 10TB.
+	Memory *units.Bytes `yaml:"memory,omitempty"`
+	// SMs is the number of streaming multiprocessors, 1 to 1024: into how many
+	// the peaks are divided, and so what a partly filled wave and the SMs lent to
+	// communication cost. It does not move the peaks.
+	SMs *int `yaml:"sms,omitempty"`
+	// PeakFP8 and PeakBF16 are the dense tensor-core peaks: 1TFLOP/s to
+	// 1000PFLOP/s.
+	PeakFP8  *units.FLOPRate `yaml:"peak_fp8,omitempty"`
+	PeakBF16 *units.FLOPRate `yaml:"peak_bf16,omitempty"`
+	// HBM is the memory's peak data rate: 10GB/s to 1000TB/s.
+	HBM *units.Rate `yaml:"hbm_bandwidth,omitempty"`
+	// NVLink is the data rate in one direction, 1GB/s to 100TB/s. What kernels
+	// achieve of it, where known, keeps its ratio.
+	NVLink *units.Rate `yaml:"nvlink,omitempty"`
+}
+
+// Validate reports numbers out of range, by their keys in a scenario's section
+// gpu.
+func (o *Override) Validate() error {
+	const gigabytesPerSecond = 8 * units.Gbps
+	var ps config.Problems
+	within(&ps, "memory", o.Memory, units.GB, 10*units.TB)
+	within(&ps, "sms", o.SMs, 1, 1024)
+	within(&ps, "peak_fp8", o.PeakFP8, units.TFLOPs, 1000*units.PFLOPs)
+	within(&ps, "peak_bf16", o.PeakBF16, units.TFLOPs, 1000*units.PFLOPs)
+	within(&ps, "hbm_bandwidth", o.HBM, 10*gigabytesPerSecond, 1e6*gigabytesPerSecond)
+	within(&ps, "nvlink", o.NVLink, gigabytesPerSecond, 1e5*gigabytesPerSecond)
+	return ps.Err()
+}
+
+func within[T units.Bytes | units.Rate | units.FLOPRate | int](ps *config.Problems, key string, v *T, low, high T) {
+	if v != nil && !(*v >= low && *v <= high) {
+		ps.Addf(key, "%v is out of range: %v to %v", *v, low, high)
+	}
+}
+
+// Apply returns p with the numbers replaced, their sources saying so. p is not
+// changed.
+func (o *Override) Apply(p *Profile) *Profile {
+	q := *p
+	replace(&q.Memory, o.Memory)
+	replace(&q.SMs, o.SMs)
+	if o.PeakFP8 != nil {
+		replace(&q.PeakFP8, (*float64)(o.PeakFP8))
+	}
+	if o.PeakBF16 != nil {
+		replace(&q.PeakBF16, (*float64)(o.PeakBF16))
+	}
+	replace(&q.HBM, o.HBM)
+	if o.NVLink != nil {
+		if a := &q.NVLinkAchieved; a.Value > 0 {
+			a.Source = fmt.Sprintf("what if: the same %.3g of nvlink as %v of %v", float64(a.Value)/float64(q.NVLink.Value), a.Value, q.NVLink.Value)
+			a.Value = units.Rate(float64(a.Value) / float64(q.NVLink.Value) * float64(*o.NVLink))
+		}
+		replace(&q.NVLink, o.NVLink)
+	}
+	return &q
+}
+
+func replace[T any](k *Known[T], v *T) {
+	if v != nil {
+		*k = Known[T]{Value: *v, Source: fmt.Sprintf("what if: set by the scenario, in place of %v", k.Value)}
+	}
+}
+
+// NVLinkRate is what a collective gets of NVLink in one direction: what kernels
+// achieve, or the peak where nobody has measured that.
+func (p *Profile) NVLinkRate() units.Rate {
+	if p.NVLinkAchieved.Value > 0 {
+		return p.NVLinkAchieved.Value
+	}
+	return p.NVLink.Value
+}
