@@ -106,9 +106,11 @@ func build(s *scenarios.Scenario, traces *Traces, options []sim.Option) (*Simula
 		PrefillOverlap: overlap,
 		Decode:         b.Decode,
 
-		Experts:    experts(model),
-		Hidden:     model.Hidden,
-		KVPieces:   kvPieces(model),
+		Experts:      experts(model),
+		Hidden:       model.Hidden,
+		KVPieces:     kvPieces(model),
+		SampleLayers: s.Network.SampleLayers,
+
 		NVLinkRate: units.Rate(math.RoundToEven(float64(s.Cluster.NVLinkRate) * s.Network.NVLinkEfficiency)),
 		Listener:   b.collector.Listener(),
 	})

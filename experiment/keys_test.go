@@ -114,6 +114,7 @@ var everyKey = []change{
 	{key: "network.header", value: "150B", does: changes},
 	{key: "network.nvlink_efficiency", value: "0.8", does: changes},
 	{key: "network.ecmp_seed", value: "3", does: changes},
+	{key: "network.sample_layers", value: "4", does: changes},
 
 	{key: "prefill.instances", value: "1", does: changes, in: "dense"},
 	{key: "prefill.tp", value: "4", does: changes, in: "dense"},
@@ -264,6 +265,7 @@ var conditional = []change{
 	{key: "prefill.moe.qps", value: "1", in: "dense", why: "a dense model has no experts"},
 	{key: "decode.all_reduce_startup", value: "1ms", on: "decode.tp=1", why: "one GPU reduces nothing"},
 	{key: "network.ecmp_seed", value: "3", does: measurement, on: "network.engine=ideal", why: "paths matter to the links' loads only"},
+	{key: "network.sample_layers", value: "48", why: "the model has 48 MoE layers"},
 	{key: "kv.qps", value: "1", does: measurement, on: "network.engine=ideal", why: "paths matter to the links' loads only"},
 }
 

@@ -145,6 +145,7 @@ func (b *Simulation) notes(usage []serving.PoolUsage) (notes []string) {
 			notes = append(notes, fmt.Sprintf("The settings under %s.moe act on models with experts, and %s has none.", pool, s.Model.Name))
 		}
 	}
+	notes = append(notes, sampleNotes(s.Network.SampleLayers, s.Model.Name, b.Prefill.MoELayers(), usage)...)
 	return append(notes, engineNotes(b.Network, s.Network.Engine, s.Packet.Train, s.Congestion.Algorithm, s.Written)...)
 }
 

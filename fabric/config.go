@@ -33,6 +33,13 @@ type Config struct {
 	// ECMPSeed seeds the switches' hashes. 0 takes the run's seed, so that
 	// replications sample hash placements; any other value holds them fixed.
 	ECMPSeed uint64 `yaml:"ecmp_seed"`
+	// SampleLayers is how many of the MoE layers of a step send their dispatches
+	// and combines through the network, spread over the step; the others take as
+	// long as those, and their bytes are booked. 0 simulates all of them, as does
+	// a number that is not below the model's; two micro-batches need three. It is
+	// for long runs with the packet engine: what it saves and what it costs is in
+	// docs/performance.md. KV transfers meet only the layers that are simulated.
+	SampleLayers int `yaml:"sample_layers"`
 }
 
 // Limits of a Config.
@@ -41,6 +48,8 @@ const (
 	maxHeader      = 4 * units.KiB
 	million        = 1_000_000
 	minEfficiency  = 1. / million
+	// maxSampleLayers is more than any model has.
+	maxSampleLayers = 1024
 	// maxRate keeps a capacity in rateUnits within an int64.
 	maxRate = 100 * units.Tbps
 )
@@ -87,6 +96,8 @@ func (c Config) Validate() error {
 	}
 	ps.Require(c.MTU >= minMTU && c.MTU <= maxMTU, "mtu", "%v is out of range; use %dB to %v, such as 4096B", c.MTU, minMTU, maxMTU)
 	ps.Require(c.Header >= 0 && c.Header <= maxHeader, "header", "%v is out of range; use 0 to %v, such as 82B", c.Header, maxHeader)
+	ps.Require(c.SampleLayers >= 0 && c.SampleLayers <= maxSampleLayers, "sample_layers",
+		"%d is out of range: 1 to %d layers, or 0 for all", c.SampleLayers, maxSampleLayers)
 	ps.Require(c.NVLinkEfficiency >= minEfficiency && c.NVLinkEfficiency <= 1,
 		"nvlink_efficiency", "%v is out of range; use a fraction above 0 up to 1, such as 0.8", c.NVLinkEfficiency)
 	return ps.Err()

@@ -34,6 +34,8 @@ func TestValidate(t *testing.T) {
 		{"nvlink_efficiency", "above 0 up to 1", func(c *Config) { c.NVLinkEfficiency = 0 }},
 		{"nvlink_efficiency", "above 0 up to 1", func(c *Config) { c.NVLinkEfficiency = 1.01 }},
 		{"nvlink_efficiency", "above 0 up to 1", func(c *Config) { c.NVLinkEfficiency = nan() }},
+		{"sample_layers", "0 for all", func(c *Config) { c.SampleLayers = -1 }},
+		{"sample_layers", "1 to 1024 layers", func(c *Config) { c.SampleLayers = 1025 }},
 	} {
 		c := DefaultConfig()
 		tc.change(&c)
@@ -48,7 +50,7 @@ func TestValidate(t *testing.T) {
 	}
 	for _, c := range []Config{
 		{Engine: "flow", MTU: 64, Header: 0, NVLinkEfficiency: 1e-6},
-		{Engine: "ideal", MTU: 64 * units.KiB, Header: 4 * units.KiB, NVLinkEfficiency: 1},
+		{Engine: "ideal", MTU: 64 * units.KiB, Header: 4 * units.KiB, NVLinkEfficiency: 1, SampleLayers: 1024},
 	} {
 		require.NoError(t, c.Validate())
 		_, err := New(c, sim.New(), build(t, bare(2, 1, 0)), 1)

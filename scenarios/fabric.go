@@ -68,6 +68,7 @@ func (f *Fabric) Validate() error {
 	var ps config.Problems
 	ps.Nest("cluster", f.Cluster.Validate())
 	ps.Nest("network", f.Network.Validate())
+	ps.Require(f.Network.SampleLayers == 0, "network.sample_layers", "there are no layers in pure traffic: remove it")
 	ps.Nest("packet", f.Packet.Validate())
 	ps.Nest("congestion", f.Congestion.Validate())
 	ps.Nest("traffic", f.Traffic.Validate())
