@@ -1,0 +1,127 @@
+package congestion
+
+import (
+	"fmt"
+
+	"github.com/tgssim/tgssim/internal/units"
+	"github.com/tgssim/tgssim/sim"
+)
+
+// An HPCC is the constants of HPCC for one line rate. It does not change, so all
+// flows of all NICs of that rate share one.
+type HPCC struct {
+	line, minRate, ai units.Rate
+	eta               float64
+	maxStage          uint16
+	fastReact         bool
+	baseRTT           sim.Time
+}
+
+// NewHPCC makes the constants of flows on NICs of a line rate. It fails when c is
+// not valid or its rates do not fit the line.
+func NewHPCC(c HPCCConfig, line units.Rate) (*HPCC, error) {
+	if err := c.Validate(); err != nil {
+		return nil, err
+	}
+	if err := lineRate(line); err != nil {
+		return nil, err
+	}
+	if c.MinRate > line {
+		return nil, fmt.Errorf("min_rate: %v is above the line rate, %v", c.MinRate, line)
+	}
+	return &HPCC{
+		line: line, minRate: c.MinRate, ai: scaled(c.RateAI, line, c.ScaleFrom),
+		eta: c.Eta, maxStage: uint16(c.MaxStage), fastReact: c.FastReact, baseRTT: c.BaseRTT,
+	}, nil
+}
+
+// An HPCCFlow is what a sender's NIC keeps for a queue pair. It is ready after
+// HPCC.Start.
+type HPCCFlow struct {
+	meter       INTMeter
+	window, ref float64 // W and W_c, bytes
+	rtt         sim.Time
+	// last is the number of the packet whose acknowledgement moves W_c next.
+	last  uint32
+	stage uint16 // additive increases in a row
+	begun bool   // last has been set
+}
+
+// An INTAck is an acknowledgement that brings the telemetry of the packet that it
+// answers.
+type INTAck struct {
+	// Acked is the first packet that is not acknowledged and Next the one that the
+	// sender will send next, in any numbering that goes up, modulo 2^32.
+	Acked, Next uint32
+	// Path is the identity of the packet's path: another one has another number.
+	Path uint32
+	// Hops is the telemetry of the switches in the order of the path.
+	Hops []INTHop
+}
+
+// Start makes f the state of a new flow on a path whose round trip without queues
+// is rtt. It begins at line rate with one bandwidth-delay product (paper, section
+// 3.2); as in HPCC-ns3, the path is taken for full until telemetry says otherwise.
+func (h *HPCC) Start(f *HPCCFlow, rtt sim.Time) {
+	if h.baseRTT > 0 {
+		rtt = h.baseRTT
+	}
+	*f = HPCCFlow{rtt: max(rtt, sim.Nanosecond)}
+	f.meter.Start(1)
+	f.window = h.bytes(f, h.line)
+	f.ref = f.window
+}
+
+// bytes is what a rate sends in a base RTT.
+func (h *HPCC) bytes(f *HPCCFlow, r units.Rate) float64 {
+	return float64(r.BytesPerPicosecond() * float64(f.rtt))
+}
+
+// OnAck takes in an acknowledgement (algorithm 1, NewAck).
+func (h *HPCC) OnAck(f *HPCCFlow, a INTAck) {
+	full := f.begun && int32(a.Acked-f.last) > 0
+	if f.begun && !full && !h.fastReact {
+		return
+	}
+	moved := f.meter.Observe(a.Path, a.Hops, f.rtt)
+	if moved {
+		h.react(f, full)
+	}
+	if full && moved || !f.begun {
+		f.last, f.begun = a.Next, true
+	}
+}
+
+// react sets the window by the utilisation, and the reference window with it
+// when a round trip is over (ComputeWind).
+func (h *HPCC) react(f *HPCCFlow, full bool) {
+	w, stage := f.ref, f.stage+1
+	if u := f.meter.U(); u >= h.eta || f.stage >= h.maxStage {
+		w, stage = w/(u/h.eta), 0
+	}
+	w += h.bytes(f, h.ai)
+	w = min(max(w, h.bytes(f, h.minRate)), h.bytes(f, h.line))
+	f.window = w
+	if full {
+		f.ref, f.stage = w, stage
+	}
+}
+
+// OnSend reports that the flow sends n bytes, headers included, beginning now,
+// and returns the earliest instant of its next packet: packets are paced at W/T.
+func (h *HPCC) OnSend(f *HPCCFlow, now sim.Time, n units.Bytes) sim.Time {
+	return now + sendTime(h.Rate(f), n)
+}
+
+// Rate is W/T.
+func (h *HPCC) Rate(f *HPCCFlow) units.Rate {
+	const bit8 = 8 * float64(sim.Second)
+	return min(max(units.Rate(f.window/float64(f.rtt)*bit8), h.minRate), h.line)
+}
+
+// Window is W, the most bytes that the flow may have sent and not acknowledged.
+// An engine lets a flow with none under way send one packet whatever its window.
+func (h *HPCC) Window(f *HPCCFlow) units.Bytes { return units.Bytes(f.window) }
+
+// Utilisation is U, what the flow believes of the busiest link of its path.
+func (h *HPCC) Utilisation(f *HPCCFlow) float64 { return f.meter.U() }
