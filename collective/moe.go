@@ -13,7 +13,8 @@ import (
 	"github.com/tgssim/tgssim/topology"
 )
 
-// The AllToAll modes of an MoE layer, after DeepEP's two kernel families.
+// The AllToAll modes of an MoE layer: DeepEP's two kernel families, and the plain
+// collectives that small groups use.
 const (
 	// ModeLowLatency sends each selected expert its own copy of the token,
 	// straight to the expert's GPU.
@@ -21,15 +22,48 @@ const (
 	// ModeNormal sends a token at most once to each server, to the GPU with the
 	// sender's local index, which forwards it over NVLink to the GPUs there.
 	ModeNormal = "normal"
+	// ModeAllGather sends every token to every GPU of the group, whatever its
+	// experts, and reduce-scatters the outputs, as inference engines do inside a
+	// server. The GPUs sort out their rows themselves.
+	ModeAllGather = "all_gather"
 )
 
 // Modes lists the valid values of Config.Mode.
-var Modes = []string{ModeNormal, ModeLowLatency}
+var Modes = []string{ModeNormal, ModeLowLatency, ModeAllGather}
+
+// Where the time of a dispatch or combine comes from.
+const (
+	// TimingFabric moves its bytes over the simulated network.
+	TimingFabric = "fabric"
+	// TimingMeasured takes what was measured of it, a fixed time and one per
+	// token, and moves no bytes. It is for holding the rest of the model to a
+	// system whose communication is known: it neither feels nor causes congestion.
+	TimingMeasured = "measured"
+)
+
+// Timings lists the valid values of Config.Timing.
+var Timings = []string{TimingFabric, TimingMeasured}
+
+// Measured is a time that was measured of a dispatch or combine alone, as a
+// function of the tokens that a GPU contributes.
+type Measured struct {
+	// Fixed is the time without tokens: kernels, posting, synchronisation and
+	// latency.
+	Fixed sim.Time `yaml:"fixed"`
+	// PerToken is the time of each token of the busiest GPU.
+	PerToken sim.Time `yaml:"per_token"`
+}
 
 // Config says how an MoE layer's tokens travel.
 type Config struct {
-	// Mode is normal or low_latency.
+	// Mode is normal, low_latency or all_gather.
 	Mode string `yaml:"mode"`
+	// Timing is fabric or measured.
+	Timing string `yaml:"timing"`
+	// MeasuredDispatch and MeasuredCombine are the times of timing measured, which
+	// then replace start-up and fabric.
+	MeasuredDispatch Measured `yaml:"measured_dispatch,omitempty"`
+	MeasuredCombine  Measured `yaml:"measured_combine,omitempty"`
 	// DispatchStartup and CombineStartup are the kernel, posting and
 	// synchronisation time before the first byte leaves, beside the fabric's own
 	// latency.
@@ -42,7 +76,7 @@ type Config struct {
 	CombineDType  string `yaml:"combine_dtype"`
 	// QPs is the number of queue pairs between two GPUs; each takes its own ECMP
 	// path. 0 is what DeepEP opens: 12 in normal mode (one per channel, half its 24
-	// SMs), one per expert of a GPU in low-latency mode.
+	// SMs), one per expert of a GPU in low-latency mode; and 1 in all-gather mode.
 	QPs int `yaml:"qps"`
 	// Imbalance is the load of the busiest GPU's experts over the mean, 1 or
 	// more. Measured with EPLB: 1.06 at 8 GPUs, 1.11 at 16, 1.25 at 32 (LMSYS). It
@@ -56,6 +90,7 @@ type Config struct {
 func DefaultPrefill() Config {
 	return Config{
 		Mode:            ModeNormal,
+		Timing:          TimingFabric,
 		DispatchStartup: 72 * sim.Microsecond,
 		CombineStartup:  149 * sim.Microsecond,
 		DispatchDType:   "fp8",
@@ -70,6 +105,7 @@ func DefaultPrefill() Config {
 func DefaultDecode() Config {
 	return Config{
 		Mode:            ModeLowLatency,
+		Timing:          TimingFabric,
 		DispatchStartup: 21 * sim.Microsecond,
 		CombineStartup:  19 * sim.Microsecond,
 		DispatchDType:   "fp8",
@@ -82,6 +118,8 @@ func DefaultDecode() Config {
 func (c Config) Validate() error {
 	var ps config.Problems
 	oneOf(&ps, "mode", c.Mode, Modes)
+	oneOf(&ps, "timing", c.Timing, Timings)
+	c.validateMeasured(&ps)
 	oneOf(&ps, "dispatch_dtype", c.DispatchDType, dtypes)
 	oneOf(&ps, "combine_dtype", c.CombineDType, dtypes)
 	ps.Require(c.DispatchStartup >= 0 && c.DispatchStartup <= sim.Second, "dispatch_startup",
@@ -92,6 +130,24 @@ func (c Config) Validate() error {
 	ps.Require(c.Imbalance >= 1 && c.Imbalance <= 256, "imbalance",
 		"%v is out of range: 1 (balanced) to 256", c.Imbalance)
 	return ps.Err()
+}
+
+// validateMeasured: the measured times are there exactly when they are used.
+func (c Config) validateMeasured(ps *config.Problems) {
+	for _, m := range []struct {
+		key string
+		Measured
+	}{{"measured_dispatch", c.MeasuredDispatch}, {"measured_combine", c.MeasuredCombine}} {
+		switch {
+		case c.Timing != TimingMeasured:
+			ps.Require(m.Measured == Measured{}, m.key, "has no meaning with timing: %s; remove it, or write timing: %s", c.Timing, TimingMeasured)
+		case m.Measured == Measured{}:
+			ps.Addf(m.key, "missing; timing: %s needs it, such as {fixed: 26us, per_token: 1.3us}", TimingMeasured)
+		default:
+			ps.Require(m.Fixed >= 0 && m.Fixed <= sim.Second, m.key+".fixed", "%v is out of range: 0s to 1s", m.Fixed)
+			ps.Require(m.PerToken >= 0 && m.PerToken <= sim.Millisecond, m.key+".per_token", "%v is out of range: 0s to 1ms", m.PerToken)
+		}
+	}
 }
 
 func oneOf(ps *config.Problems, key, value string, valid []string) {
@@ -231,6 +287,8 @@ func build(name string, c Config, e Experts, p Placement, bytes int64, reverse b
 	case c.QPs > 0:
 	case c.Mode == ModeNormal:
 		spec.QPs = deepEPChannels
+	case c.Mode == ModeAllGather:
+		spec.QPs = 1
 	default:
 		spec.QPs = e.Count / len(gpus)
 	}
@@ -239,9 +297,12 @@ func build(name string, c Config, e Experts, p Placement, bytes int64, reverse b
 		for _, src := range own {
 			// The rank's tokens are split evenly over its TP group.
 			b.rank, b.token = rank, float64(bytes)/float64(len(own))
-			if c.Mode == ModeNormal {
+			switch c.Mode {
+			case ModeNormal:
 				b.normal(p.Graph, e, src, gpus)
-			} else {
+			case ModeAllGather:
+				b.allGather(src, gpus)
+			default:
 				b.lowLatency(e, src, gpus)
 			}
 		}
@@ -276,6 +337,13 @@ func (b *builder) lowLatency(e Experts, src topology.GPU, gpus []topology.GPU) {
 	copies := float64(e.TopK) / float64(len(gpus))
 	for _, dst := range gpus {
 		b.add(src, dst, copies)
+	}
+}
+
+// allGather: one copy to every GPU, straight.
+func (b *builder) allGather(src topology.GPU, gpus []topology.GPU) {
+	for _, dst := range gpus {
+		b.add(src, dst, 1)
 	}
 }
 

@@ -215,3 +215,51 @@ func TestAllReduce(t *testing.T) {
 	require.Equal(t, sim.Microsecond+5*1000, AllReduce(1000, 2, rate, sim.Microsecond))
 	require.Equal(t, sim.Time(5*1750), AllReduce(1000, 8, rate, 0))
 }
+
+// All-gather sends every token whole to every other GPU, whatever its experts,
+// and the combine sends as much back; a rank of two GPUs shares its tokens.
+func TestAllGather(t *testing.T) {
+	g := servers(t, 1)
+	c := DefaultDecode()
+	c.Mode, c.DispatchDType = ModeAllGather, "bf16"
+	e := Experts{Count: 128, TopK: 8, Hidden: 2048}
+	for _, tp := range []int{1, 2} {
+		for _, build := range []func(Config, Experts, Placement) (fabric.CollectiveSpec, error){Dispatch, Combine} {
+			spec, err := build(c, e, place(g, 4, tp))
+			require.NoError(t, err)
+			require.Equal(t, 1, spec.QPs)
+			require.Len(t, spec.Shares, 4*3)
+			for _, s := range spec.Shares {
+				require.EqualValues(t, 1000*2*2048/tp, s.Milli)
+			}
+		}
+	}
+}
+
+// The formats of dispatch and combine move their own bytes and no others.
+func TestFormatsOfTraffic(t *testing.T) {
+	p := place(servers(t, 4), 32, 1)
+	bytes := func(c Config) (sums [2]int64) {
+		for i, build := range []func(Config, Experts, Placement) (fabric.CollectiveSpec, error){Dispatch, Combine} {
+			spec, err := build(c, deepSeek, p)
+			require.NoError(t, err)
+			for _, s := range spec.Shares {
+				sums[i] += s.Milli
+			}
+		}
+		return sums
+	}
+	for _, mode := range Modes {
+		c := DefaultDecode()
+		c.Mode = mode
+		base := bytes(c)
+		c.DispatchDType = "bf16"
+		wide := bytes(c)
+		require.Equal(t, base[1], wide[1])
+		require.InEpsilon(t, 14336./7392, float64(wide[0])/float64(base[0]), 1e-4, mode)
+		c.CombineDType = "fp8"
+		narrow := bytes(c)
+		require.Equal(t, wide[0], narrow[0])
+		require.InEpsilon(t, 7392./14336, float64(narrow[1])/float64(base[1]), 1e-4, mode)
+	}
+}

@@ -112,6 +112,7 @@ func build(s *scenarios.Scenario, traces *Traces, options []sim.Option) (*Simula
 		SampleLayers: s.Network.SampleLayers,
 
 		NVLinkRate: units.Rate(math.RoundToEven(float64(s.Cluster.NVLinkRate) * s.Network.NVLinkEfficiency)),
+		Streams:    streams,
 		Listener:   b.collector.Listener(),
 	})
 	if err != nil {
@@ -148,9 +149,13 @@ func newRank(s *scenarios.Scenario, gpu *compute.Profile, model *compute.Model, 
 	setup := compute.Setup{
 		GPU: gpu, Model: model, TP: pool.TP, EP: 1,
 		Weights: s.Model.Weights, KV: s.Model.KV,
+		Activations: s.Model.Activations,
+		DraftLayers: s.Serving.Decode.MTP.DraftLayers(),
 		CommSMs:     commSMs,
 		Derate:      s.GPU.Derate,
 		Utilisation: s.Serving.KV.Utilisation,
+
+		LocalPermute: pool.MoE.Mode == collective.ModeAllGather,
 	}
 	if model.MoE != nil {
 		setup.EP = pool.TP * pool.DP
@@ -168,6 +173,7 @@ func nestRank(ps *config.Problems, pool string, err error) {
 	}
 	elsewhere := map[string]string{
 		"utilisation": "kv.memory_utilisation", "derate": "gpu.derate", "kv": "model.kv", "weights": "model.weights",
+		"activations": "model.activations", "draft_layers": "decode.mtp.layers_per_draft",
 	}
 	for _, p := range inner {
 		key := pool + "." + p.Key

@@ -79,6 +79,7 @@ var everyKey = []change{
 	{key: "replication", value: "1", does: idle, in: "trace", on: "network.ecmp_seed=5", why: "a replay on fixed paths draws nothing"},
 	{key: "model.name", value: "qwen3-8b", does: changes, in: "trace", on: "model.name=llama-3.1-70b prefill.tp=2 decode.tp=2"},
 	{key: "model.weights", value: "fp8", does: changes},
+	{key: "model.activations", value: "bf16", does: changes, on: "model.weights=fp8"},
 	{key: "model.kv", value: "fp8", does: changes},
 	{key: "gpu.name", value: "h20", does: changes},
 	{key: "gpu.derate", value: "1.2", does: changes},
@@ -126,6 +127,12 @@ var everyKey = []change{
 	{key: "prefill.overlap", value: "none", does: changes},
 	{key: "prefill.overlap_min_tokens", value: "100000", does: changes},
 	{key: "prefill.moe.mode", value: "low_latency", does: changes},
+	{key: "prefill.moe.timing", value: "measured", does: refused, says: "prefill.moe.measured_dispatch: missing"},
+	{key: "prefill.moe.measured_dispatch.fixed", value: "90us", does: changes, on: prefillMeasured},
+	{key: "prefill.moe.measured_dispatch.per_token", value: "9us", does: changes, on: prefillMeasured},
+	{key: "prefill.moe.measured_combine.fixed", value: "90us", does: changes, on: prefillMeasured},
+	{key: "prefill.moe.measured_combine.per_token", value: "9us", does: changes, on: prefillMeasured},
+	{key: "prefill.moe.measured_combine.fixed", value: "9us", does: refused, says: "prefill.moe.measured_combine: has no meaning"},
 	{key: "prefill.moe.dispatch_startup", value: "90us", does: changes},
 	{key: "prefill.moe.combine_startup", value: "90us", does: changes},
 	{key: "prefill.moe.dispatch_dtype", value: "bf16", does: changes},
@@ -138,6 +145,9 @@ var everyKey = []change{
 	{key: "prefill.all_reduce_startup", value: "30us", does: changes},
 	{key: "prefill.host_gap", value: "300us", does: changes},
 
+	{key: "prefill.mtp.query_tokens", value: "2", does: refused, says: "prefill.mtp: applies to decode only"},
+	{key: "prefill.mtp.acceptance", value: "0.5", does: refused, says: "prefill.mtp: applies to decode only"},
+	{key: "prefill.mtp.layers_per_draft", value: "1", does: refused, says: "prefill.mtp: applies to decode only"},
 	{key: "decode.instances", value: "1", does: changes, in: "dense"},
 	{key: "decode.tp", value: "4", does: changes, in: "dense"},
 	{key: "decode.dp", value: "4", does: changes},
@@ -147,6 +157,12 @@ var everyKey = []change{
 	{key: "decode.overlap", value: "none", does: changes},
 	{key: "decode.overlap_min_tokens", value: "1000", does: changes},
 	{key: "decode.moe.mode", value: "normal", does: changes},
+	{key: "decode.moe.timing", value: "measured", does: refused, says: "decode.moe.measured_dispatch: missing"},
+	{key: "decode.moe.measured_dispatch.fixed", value: "90us", does: changes, on: decodeMeasured},
+	{key: "decode.moe.measured_dispatch.per_token", value: "9us", does: changes, on: decodeMeasured},
+	{key: "decode.moe.measured_combine.fixed", value: "90us", does: changes, on: decodeMeasured},
+	{key: "decode.moe.measured_combine.per_token", value: "9us", does: changes, on: decodeMeasured},
+	{key: "decode.moe.measured_combine.fixed", value: "9us", does: refused, says: "decode.moe.measured_combine: has no meaning"},
 	{key: "decode.moe.dispatch_startup", value: "90us", does: changes},
 	{key: "decode.moe.combine_startup", value: "90us", does: changes},
 	{key: "decode.moe.dispatch_dtype", value: "fp8", does: changes},
@@ -158,6 +174,9 @@ var everyKey = []change{
 	{key: "decode.send_recv", value: "5us", does: changes},
 	{key: "decode.all_reduce_startup", value: "30us", does: changes},
 	{key: "decode.host_gap", value: "300us", does: changes},
+	{key: "decode.mtp.query_tokens", value: "2", does: changes},
+	{key: "decode.mtp.acceptance", value: "0.9", does: changes, on: "decode.mtp.query_tokens=3"},
+	{key: "decode.mtp.layers_per_draft", value: "0", does: changes, on: "decode.mtp.query_tokens=2"},
 
 	{key: "kv.block_tokens", value: "64", does: changes},
 	{key: "kv.memory_utilisation", value: "0.23", does: changes, in: "trace"},
@@ -221,6 +240,8 @@ var everyKey = []change{
 }
 
 const (
+	prefillMeasured = "prefill.moe={timing:_measured,_measured_dispatch:_{fixed:_30us,_per_token:_1us},_measured_combine:_{fixed:_30us,_per_token:_1us}}"
+	decodeMeasured  = "decode.moe={timing:_measured,_measured_dispatch:_{fixed:_30us,_per_token:_1us},_measured_combine:_{fixed:_30us,_per_token:_1us}}"
 	noCache         = "prefix caching is not modelled; a note says so"
 	onOff           = "workload.arrivals={process:_onoff,_rate:_2000/s,_period:_10ms,_burst:_1ms,_peak:_5}"
 	lognormalOutput = "workload.output={dist:_lognormal,_mean:_3,_cv:_1,_min:_1,_max:_20}"
@@ -264,6 +285,10 @@ var conditional = []change{
 	{key: "prefill.moe.mode", value: "low_latency", in: "dense", why: "a dense model has no experts"},
 	{key: "prefill.moe.qps", value: "1", in: "dense", why: "a dense model has no experts"},
 	{key: "decode.all_reduce_startup", value: "1ms", on: "decode.tp=1", why: "one GPU reduces nothing"},
+	{key: "decode.mtp.acceptance", value: "1", why: "nothing is drafted"},
+	{key: "decode.mtp.layers_per_draft", value: "3", why: "nothing is drafted"},
+	{key: "decode.mtp.acceptance", value: "1", on: "decode.mtp.query_tokens=2 workload.output={dist:_fixed,_tokens:_1}", why: "one token is all that is asked for"},
+	{key: "prefill.moe.dispatch_startup", value: "90us", on: prefillMeasured, why: "the measured time has it"},
 	{key: "network.ecmp_seed", value: "3", does: measurement, on: "network.engine=ideal", why: "paths matter to the links' loads only"},
 	{key: "network.sample_layers", value: "48", why: "the model has 48 MoE layers"},
 	{key: "kv.qps", value: "1", does: measurement, on: "network.engine=ideal", why: "paths matter to the links' loads only"},

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"fmt"
 
+	"github.com/tgssim/tgssim/collective"
 	"github.com/tgssim/tgssim/fabric"
 	"github.com/tgssim/tgssim/fabric/packet"
 	"github.com/tgssim/tgssim/internal/invariants"
@@ -146,7 +147,25 @@ func (b *Simulation) notes(usage []serving.PoolUsage) (notes []string) {
 		}
 	}
 	notes = append(notes, sampleNotes(s.Network.SampleLayers, s.Model.Name, b.Prefill.MoELayers(), usage)...)
+	notes = append(notes, b.speculationNotes()...)
 	return append(notes, engineNotes(b.Network, s.Network.Engine, s.Packet.Train, s.Congestion.Algorithm, s.Written)...)
+}
+
+// speculationNotes say what of MTP and of measured times the reader should know.
+func (b *Simulation) speculationNotes() (notes []string) {
+	s := b.Scenario
+	if m := s.Serving.Decode.MTP; m.QueryTokens == 1 && s.Written("decode.mtp") {
+		notes = append(notes, "The settings under decode.mtp act with query_tokens above 1: nothing was drafted.")
+	}
+	for _, pool := range []struct {
+		name string
+		cfg  *serving.PoolConfig
+	}{{"prefill", &s.Serving.Prefill}, {"decode", &s.Serving.Decode}} {
+		if pool.cfg.MoE.Timing == collective.TimingMeasured && b.Prefill.MoELayers() > 0 {
+			notes = append(notes, fmt.Sprintf("%s.moe.timing measured: dispatch and combine took measured times and moved no bytes on the fabric.", pool.name))
+		}
+	}
+	return notes
 }
 
 // portStats are those of every link outside the servers, in the packet engine.

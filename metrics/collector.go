@@ -19,6 +19,7 @@ type Collector struct {
 	reasonAt  map[string]uint32 // index in reasons; never iterated
 	transfers []Transfer
 	gaps      eventLog // at: the token; span: the gap before it
+	extras    eventLog // at: the tokens that came along with another; no span
 	prefills  eventLog // at: the step's end; span: its length; count: its tokens
 	steps     []Step
 	err       error
@@ -51,7 +52,8 @@ type Transfer struct {
 // A Step is what is kept of a serving.Step; see Config.Steps.
 type Step struct {
 	Pool                                  string
-	Instance, Requests, Tokens            int32
+	Instance, Requests, Tokens, Output    int32
+	Context                               int64
 	Start, End                            sim.Time
 	Compute, Dispatch, Combine, AllReduce sim.Time
 }
@@ -63,7 +65,7 @@ func NewCollector(cfg Config) *Collector {
 
 // Listener returns the callbacks through which the run reports.
 func (c *Collector) Listener() serving.Listener {
-	return serving.Listener{Request: c.request, Gap: c.gap, Transfer: c.transfer, Step: c.step}
+	return serving.Listener{Request: c.request, Gap: c.gap, Extra: c.extra, Transfer: c.transfer, Step: c.step}
 }
 
 func (c *Collector) request(r *serving.Record) {
@@ -125,6 +127,8 @@ func (c *Collector) intern(reason string) uint32 {
 
 func (c *Collector) gap(at, gap sim.Time, count int) { c.gaps.add(at, gap, int64(count)) }
 
+func (c *Collector) extra(at sim.Time, tokens int) { c.extras.add(at, 0, int64(tokens)) }
+
 func (c *Collector) transfer(t *serving.Transfer) {
 	c.transfers = append(c.transfers, Transfer{
 		Request:     narrow(t.Request),
@@ -153,6 +157,8 @@ func (c *Collector) step(s *serving.Step) {
 		Instance:  narrow(s.Instance),
 		Requests:  narrow(s.Requests),
 		Tokens:    narrow(s.Tokens),
+		Output:    narrow(int(s.Output)),
+		Context:   s.Context,
 		Start:     s.Start,
 		End:       s.End,
 		Compute:   s.Compute,

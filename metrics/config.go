@@ -25,7 +25,7 @@ type Config struct {
 	Window sim.Time `yaml:"window"`
 	// TopLinks is how many of the hottest links a Result lists, 0 to 1000.
 	TopLinks int `yaml:"top_links"`
-	// Steps keeps a row for every executed step (80 bytes each).
+	// Steps keeps a row for every executed step (88 bytes each).
 	Steps bool `yaml:"steps"`
 }
 

@@ -57,6 +57,11 @@ func (x *analysis) latencies() {
 	x.r.TPOT, x.r.E2E = StatsOf(tpot), StatsOf(e2e)
 	gaps := x.itl(warm)
 	x.r.ITL = WeightedStatsOf(gaps)
+	x.c.extras.each(func(e logEvent) {
+		if e.at >= warm {
+			x.extras += e.count
+		}
+	})
 
 	slo := x.c.cfg.SLO
 	x.limit("TTFT", slo.TTFT, Percentile(ttft, slo.Percentile))
@@ -100,7 +105,8 @@ func (x *analysis) limit(name string, limit sim.Time, value float64) {
 }
 
 // itl is the sample of token gaps that end at or after an instant, in
-// milliseconds, ascending. Gaps of all requests are pooled, as in vLLM.
+// milliseconds, ascending. Gaps of all requests are pooled, as in vLLM; tokens
+// that come together are one output, with one gap before it.
 func (x *analysis) itl(from sim.Time) []Weighted {
 	type gap struct {
 		span  sim.Time

@@ -99,6 +99,7 @@ type analysis struct {
 	// lastArrival is the instant of the last arrival.
 	lastArrival sim.Time
 	measured    []*Request // finished, arrived after the warm-up
+	extras      int64      // tokens that came along with another, after the warm-up
 	// life is the mean end-to-end latency of all that finished, in milliseconds,
 	// whatever the warm-up; 0 when none did.
 	life float64

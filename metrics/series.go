@@ -205,7 +205,7 @@ func (x *analysis) series() {
 			waiting[s].add(stay.stage[s])
 		}
 	}
-	x.c.gaps.each(func(e logEvent) { at(e.at).OutputTokens += e.count })
+	x.c.later(func(t sim.Time, n int64) { at(t).OutputTokens += n })
 	x.c.prefills.each(func(e logEvent) { at(e.at).PromptTokens += e.count })
 	for i, v := range running.means() {
 		rows[i].Running = v

@@ -70,12 +70,19 @@ func (x *analysis) outputTokens(w Window) int64 {
 			n++
 		}
 	}
-	x.c.gaps.each(func(e logEvent) {
-		if w.Contains(e.at) {
-			n += e.count
+	x.c.later(func(at sim.Time, tokens int64) {
+		if w.Contains(at) {
+			n += tokens
 		}
 	})
 	return n
+}
+
+// later calls f for all tokens but each request's first: those that a gap
+// precedes, and those that came along with another.
+func (c *Collector) later(f func(at sim.Time, tokens int64)) {
+	c.gaps.each(func(e logEvent) { f(e.at, e.count) })
+	c.extras.each(func(e logEvent) { f(e.at, e.count) })
 }
 
 // promptTokens counts the prompt tokens of the prefill steps that ended in a
@@ -114,7 +121,7 @@ func (x *analysis) peaks() {
 			change[second(q.Finish)+1]--
 		}
 	}
-	x.c.gaps.each(func(e logEvent) { tokens[second(e.at)] += e.count })
+	x.c.later(func(at sim.Time, n int64) { tokens[second(at)] += n })
 	s.MaxOutputTokensPerS = slices.Max(tokens)
 	running := 0
 	for _, d := range change {
@@ -160,7 +167,9 @@ func (x *analysis) throughput() {
 		s.TGSOffered = num(*s.OfferedOutputTokens / float64(s.GPUs))
 	}
 	if x.r.ITL.Count > 0 {
-		s.SecondsPerToken = num(x.r.ITL.Mean / 1e3)
+		// The mean gap, spread over the tokens that came with it.
+		n := float64(x.r.ITL.Count)
+		s.SecondsPerToken = num(x.r.ITL.Mean / 1e3 * (n / (n + float64(x.extras))))
 	}
 
 	x.batch()

@@ -266,6 +266,8 @@ func stepColumns() []column[*metrics.Step] {
 		{"end_s", func(b []byte, s row) []byte { return appendSeconds(b, s.End) }},
 		{"requests", func(b []byte, s row) []byte { return appendInt(b, s.Requests) }},
 		{"tokens", func(b []byte, s row) []byte { return appendInt(b, s.Tokens) }},
+		{"output_tokens", func(b []byte, s row) []byte { return appendInt(b, s.Output) }},
+		{"context_tokens", func(b []byte, s row) []byte { return appendInt(b, s.Context) }},
 		{"compute_ps", func(b []byte, s row) []byte { return appendInt(b, s.Compute) }},
 		{"dispatch_ps", func(b []byte, s row) []byte { return appendInt(b, s.Dispatch) }},
 		{"combine_ps", func(b []byte, s row) []byte { return appendInt(b, s.Combine) }},

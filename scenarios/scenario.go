@@ -74,6 +74,11 @@ type Model struct {
 	// Weights is the format of the weights: checkpoint (as published), bf16 or
 	// fp8.
 	Weights compute.DType `yaml:"weights"`
+	// Activations is the format in which linear layers take their input, and of
+	// their arithmetic: fp8, where the weights are fp8, or bf16; checkpoint is fp8
+	// wherever the weights are. What travels to experts and back has formats of its
+	// own: moe.dispatch_dtype and moe.combine_dtype.
+	Activations compute.DType `yaml:"activations"`
 	// KV is the format of the KV cache: bf16 or fp8.
 	KV compute.DType `yaml:"kv"`
 }

@@ -2,6 +2,8 @@ package serving
 
 import (
 	"cmp"
+	"fmt"
+	"math/rand/v2"
 	"slices"
 
 	"github.com/stretchr/testify/require"
@@ -84,7 +86,10 @@ func (o *story) checkAdmission(t require.TestingT, s *setup) {
 		require.Positive(t, gap)
 		later -= n
 	}
-	require.Zero(t, later, "tokens after the first, announced as gaps")
+	for _, n := range o.extras {
+		later -= n
+	}
+	require.Zero(t, later, "tokens after the first, announced as gaps and extras")
 }
 
 // blocksOf counts the KV blocks of n tokens one by one.
@@ -152,7 +157,8 @@ type audit struct {
 	cost    *fakeCost
 	ranks   [][]*Record // those that each rank served, in order of arrival
 
-	done      map[int]int // prompt tokens prefilled, by request
+	done      map[int]int        // prompt tokens prefilled, or tokens produced, by request
+	drafts    map[int]*rand.Rand // decides on the drafts of a request
 	pieces    map[int]*[2]Pieces
 	compute   sim.Time // over the GPUs
 	time      GPUTime
@@ -167,7 +173,7 @@ func newAudit(t require.TestingT, s *setup, o *story, prefill bool) *audit {
 	if !prefill {
 		a.cfg, a.cost = &s.config.Decode, &s.decode
 	}
-	a.done, a.pieces = map[int]int{}, map[int]*[2]Pieces{}
+	a.done, a.pieces, a.drafts = map[int]int{}, map[int]*[2]Pieces{}, map[int]*rand.Rand{}
 	a.ranks = make([][]*Record, a.cfg.Instances*a.cfg.DP)
 	for i := range o.records {
 		if r := &o.records[i]; r.Outcome == Finished {
@@ -177,6 +183,7 @@ func newAudit(t require.TestingT, s *setup, o *story, prefill bool) *audit {
 			}
 			a.ranks[n] = append(a.ranks[n], r)
 			a.pieces[r.ID] = &[2]Pieces{}
+			a.drafts[r.ID] = sim.Streams{Seed: s.seed}.Stream(fmt.Sprintf("mtp/%d", r.ID))
 		}
 	}
 	for _, rs := range a.ranks {
@@ -353,7 +360,14 @@ func (a *audit) step(ranks [][]*Record, st Step) {
 	}
 	b := layOut(members)
 	require.Equal(a.t, st.Tokens, b.tokens, "%+v", st)
-	a.tokens += int64(b.tokens)
+	require.Equal(a.t, st.Output, int64(b.output), "%+v", st)
+	require.Equal(a.t, st.Context, int64(b.context), "%+v", st)
+	if a.prefill {
+		a.tokens += int64(b.tokens)
+	} else {
+		a.tokens += int64(b.output)
+		require.LessOrEqual(a.t, b.output-sequences, a.o.extras[st.End], "%+v", st)
+	}
 	want := a.price(b)
 	require.Equal(a.t, want.total, st.End-st.Start, "length of %+v with %+v", st, b)
 	require.Equal(a.t, want.compute, st.Compute, "%+v", st)

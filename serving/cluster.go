@@ -53,6 +53,8 @@ type Options struct {
 	// network, spread over the step; the others take as long as those. 0 simulates
 	// all. Steps of two micro-batches simulate at least three.
 	SampleLayers int
+	// Streams are the run's random streams; drafts are drawn from them.
+	Streams sim.Streams
 	// Listener hears what happens.
 	Listener Listener
 }
@@ -65,6 +67,8 @@ type Cluster struct {
 	prefill *pool
 	decode  *pool
 	steps   []*instance // by event argument, over both pools
+
+	measured []*measured // by event argument
 
 	live    []*request // by slot
 	free    []uint32
@@ -92,9 +96,9 @@ func New(opt Options) (*Cluster, error) {
 		return nil, ps
 	}
 	var err error
-	c.prefill, err = c.newPool("prefill", cfg.Prefill, opt.Prefill, 0)
+	c.prefill, err = c.newPool(poolPrefill, cfg.Prefill, opt.Prefill, 0)
 	ps.Nest("prefill", err)
-	c.decode, err = c.newPool("decode", cfg.Decode, opt.Decode, cfg.Prefill.GPUs())
+	c.decode, err = c.newPool(poolDecode, cfg.Decode, opt.Decode, cfg.Prefill.GPUs())
 	ps.Nest("decode", err)
 	for _, p := range []*pool{c.prefill, c.decode} {
 		if p != nil && len(p.ranks) > 0 && p.ranks[0].blocks.capacity == 0 {
@@ -148,6 +152,9 @@ func (c *Cluster) Handle(e sim.Event) {
 		c.steps[e.Arg].stepper.opDone(streamComm)
 	case kindSkipDone:
 		c.steps[e.Arg].stepper.skipDone()
+	case kindMeasuredDone:
+		m := c.measured[e.Arg]
+		m.to.Delivered(m.delivery)
 	}
 }
 

@@ -82,6 +82,41 @@ type PoolConfig struct {
 	// HostGap is the time between two steps in which the host schedules and
 	// launches, with the GPUs idle.
 	HostGap sim.Time `yaml:"host_gap"`
+	// MTP is multi-token prediction, or any other speculative decoding that
+	// verifies a chain of drafted tokens. Decode only.
+	MTP MTPConfig `yaml:"mtp,omitempty"`
+}
+
+// MTPConfig describes how a decode step makes more than one token of a request:
+// QueryTokens - 1 tokens are drafted and verified together with the one that is
+// certain, and kept up to the first that is rejected.
+type MTPConfig struct {
+	// QueryTokens is the number of tokens of each request that a step computes:
+	// the certain one and the drafts. 1 drafts nothing.
+	QueryTokens int `yaml:"query_tokens"`
+	// Acceptance is the probability that a draft is accepted when those before it
+	// were, so that a step makes 1 + p + p^2 + ... tokens on average (Leviathan et
+	// al., ICML 2023, without its assumption on cost). The default is what LMSYS
+	// assumes of DeepSeek-V3; DeepSeek reports 0.85 to 0.9 (arXiv 2412.19437,
+	// section 5.4.3).
+	Acceptance float64 `yaml:"acceptance"`
+	// LayersPerDraft is the number of layers that drafting one token takes, each
+	// like the last of the model; the module that has them is held in memory once
+	// and has a KV cache of its own. DeepSeek-V3's is 1. 0 drafts without a model,
+	// such as by looking up n-grams.
+	LayersPerDraft int `yaml:"layers_per_draft"`
+}
+
+// drafts is the number of drafted tokens per request and step.
+func (c MTPConfig) drafts() int { return max(0, c.QueryTokens-1) }
+
+// DraftLayers is the number of layers of the drafting module; 0 when nothing is
+// drafted.
+func (c MTPConfig) DraftLayers() int {
+	if c.drafts() == 0 {
+		return 0
+	}
+	return c.LayersPerDraft
 }
 
 // KVConfig describes the paged KV cache and its transfer.
@@ -138,6 +173,7 @@ func DefaultConfig() Config {
 			SendRecv:         15 * sim.Microsecond,
 			AllReduceStartup: 20 * sim.Microsecond,
 			HostGap:          200 * sim.Microsecond,
+			MTP:              MTPConfig{QueryTokens: 1, Acceptance: 0.6, LayersPerDraft: 1},
 		},
 		KV: KVConfig{
 			BlockTokens:       64,
@@ -170,10 +206,12 @@ func (c PoolConfig) validate(prefill bool) error {
 	count("max_batch_requests", c.MaxBatchRequests, 1<<16)
 	if prefill {
 		count("max_batch_tokens", c.MaxBatchTokens, 1<<20)
+		ps.Require(c.MTP == MTPConfig{}, "mtp", "applies to decode only; remove it")
 	} else {
 		ps.Require(c.MaxBatchTokens == 0, "max_batch_tokens",
 			"applies to prefill only; a decode step is bounded by max_batch_requests")
 		ps.Require(c.CommSMs == 0, "comm_sms", "applies to prefill only; remove it")
+		ps.Nest("mtp", c.MTP.Validate())
 	}
 	ps.Require(!prefill || c.SendRecv == 0, "send_recv", "applies to decode only; remove it")
 	choice(&ps, "router", c.Router, Routers)
@@ -187,6 +225,17 @@ func (c PoolConfig) validate(prefill bool) error {
 	span(&ps, "send_recv", c.SendRecv)
 	span(&ps, "all_reduce_startup", c.AllReduceStartup)
 	span(&ps, "host_gap", c.HostGap)
+	return ps.Err()
+}
+
+// Validate checks the settings.
+func (c MTPConfig) Validate() error {
+	var ps config.Problems
+	ps.Require(c.QueryTokens >= 1 && c.QueryTokens <= 16, "query_tokens",
+		"%d is out of range: 1 (nothing is drafted) to 16", c.QueryTokens)
+	ps.Require(c.Acceptance >= 0 && c.Acceptance <= 1, "acceptance", "%v is out of range: 0 to 1", c.Acceptance)
+	ps.Require(c.LayersPerDraft >= 0 && c.LayersPerDraft <= 16, "layers_per_draft",
+		"%d is out of range: 0 (no model drafts) to 16", c.LayersPerDraft)
 	return ps.Err()
 }
 

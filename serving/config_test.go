@@ -1,10 +1,12 @@
 package serving
 
 import (
+	"math"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tgssim/tgssim/collective"
 	"github.com/tgssim/tgssim/sim"
 )
 
@@ -40,6 +42,31 @@ func TestConfigRanges(t *testing.T) {
 		{func(c *Config) { c.Decode.HostGap = sim.Second }, ""},
 		{func(c *Config) { c.Prefill.HostGap = -1 }, "prefill.host_gap: -1ps is out of range"},
 		{func(c *Config) { c.Prefill.MoE.Mode = "fast" }, `prefill.moe.mode: unknown value "fast"`},
+		{func(c *Config) { c.Prefill.MoE.Timing = "measure" }, `prefill.moe.timing: unknown value "measure"; did you mean measured?`},
+		{func(c *Config) { c.Decode.MoE.Timing = "measured" }, "decode.moe.measured_dispatch: missing; timing: measured needs it"},
+		{func(c *Config) { c.Decode.MoE.MeasuredCombine.Fixed = 1 },
+			"decode.moe.measured_combine: has no meaning with timing: fabric; remove it, or write timing: measured"},
+		{func(c *Config) {
+			m := collective.Measured{Fixed: sim.Second, PerToken: sim.Millisecond}
+			c.Decode.MoE.Timing, c.Decode.MoE.MeasuredDispatch, c.Decode.MoE.MeasuredCombine = "measured", m, m
+		}, ""},
+		{func(c *Config) {
+			m := collective.Measured{Fixed: sim.Second + 1, PerToken: 1}
+			c.Decode.MoE.Timing, c.Decode.MoE.MeasuredDispatch, c.Decode.MoE.MeasuredCombine = "measured", m, m
+		}, "decode.moe.measured_dispatch.fixed: 1.000000000001s is out of range: 0s to 1s"},
+		{func(c *Config) {
+			m := collective.Measured{Fixed: 1, PerToken: -1}
+			c.Decode.MoE.Timing, c.Decode.MoE.MeasuredDispatch, c.Decode.MoE.MeasuredCombine = "measured", m, m
+		}, "decode.moe.measured_combine.per_token: -1ps is out of range: 0s to 1ms"},
+		{func(c *Config) { c.Prefill.MTP = c.Decode.MTP }, "prefill.mtp: applies to decode only; remove it"},
+		{func(c *Config) { c.Decode.MTP.QueryTokens = 0 }, "decode.mtp.query_tokens: 0 is out of range: 1 (nothing is drafted) to 16"},
+		{func(c *Config) { c.Decode.MTP.QueryTokens = 16 }, ""},
+		{func(c *Config) { c.Decode.MTP.QueryTokens = 17 }, "decode.mtp.query_tokens: 17 is out of range"},
+		{func(c *Config) { c.Decode.MTP.Acceptance = -0.1 }, "decode.mtp.acceptance: -0.1 is out of range: 0 to 1"},
+		{func(c *Config) { c.Decode.MTP.Acceptance = 1 }, ""},
+		{func(c *Config) { c.Decode.MTP.Acceptance = 1.1 }, "decode.mtp.acceptance: 1.1 is out of range"},
+		{func(c *Config) { c.Decode.MTP.Acceptance = math.NaN() }, "decode.mtp.acceptance: NaN is out of range"},
+		{func(c *Config) { c.Decode.MTP.LayersPerDraft = 17 }, "decode.mtp.layers_per_draft: 17 is out of range: 0 (no model drafts) to 16"},
 		{func(c *Config) { c.KV.BlockTokens = 0 }, "kv.block_tokens: 0 is out of range"},
 		{func(c *Config) { c.KV.Utilisation = 1.01 }, "kv.memory_utilisation: 1.01 is out of range"},
 		{func(c *Config) { c.KV.QPs = 0 }, "kv.qps: 0 is out of range"},

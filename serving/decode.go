@@ -12,34 +12,45 @@ type decodeClock struct {
 // it has room, and works out what the step costs. It reports false when no rank
 // has a request to run.
 func (in *instance) planDecode(now sim.Time, w *work) bool {
-	in.requests = 0
+	in.requests, in.output, in.context = 0, 0, 0
+	query := max(1, in.pool.cfg.MTP.QueryTokens)
+	step := in.stepCount + 1
 	most := 0
 	for _, r := range in.ranks {
 		for r.ready.len > 0 && len(r.running) < in.pool.cfg.MaxBatchRequests {
 			q := r.ready.pop()
 			q.spend(PieceDecodeWait, now)
-			q.finishStep = in.stepCount + int64(q.OutputTokens) // this step is stepCount+1
+			q.finishStep = in.stepCount + int64(q.OutputTokens)
+			if query > 1 {
+				q.finishStep = r.draft(q, step)
+			}
 			r.running.push(q)
 			r.joined = append(r.joined, q)
 			r.kvTokens += int64(q.PromptTokens)
 		}
 		in.requests += len(r.running)
 		most = max(most, len(r.running))
+		r.output = int64(len(r.running)) + r.drafts.take(step)
+		in.output += r.output
 	}
-	in.batch = in.requests
+	in.batch = in.requests * query
 	in.pool.peakBatch = max(in.pool.peakBatch, most)
 	if in.requests == 0 {
 		return false
 	}
-	batches := in.batches(most)
+	batches := 1
+	if most > 1 { // the query tokens of one request stay together
+		batches = in.batches(most * query)
+	}
 	var k [2]costs
 	var tokens [2][]int64
 	for b := range batches {
 		tokens[b] = in.scratch[b][:0]
 	}
 	for _, r := range in.ranks {
-		// Each running request reads its context and the token it is given.
-		kv := r.kvTokens + int64(len(r.running))
+		// Each running request reads its context and the tokens of this step.
+		kv := r.kvTokens + int64(len(r.running)*query)
+		in.context += kv
 		left, leftKV := len(r.running), kv
 		for b := range batches {
 			n := (left + batches - b - 1) / (batches - b)
@@ -48,9 +59,9 @@ func (in *instance) planDecode(now sim.Time, w *work) bool {
 				nKV = kv * int64(n) / int64(max(1, left))
 			}
 			left, leftKV = left-n, leftKV-nKV
-			tokens[b] = append(tokens[b], int64(n))
+			tokens[b] = append(tokens[b], int64(n*query))
 			if n > 0 {
-				t := in.pool.cost.Decode(n, nKV, 1)
+				t := in.pool.cost.Decode(n, nKV, query)
 				k[b].include(in.pool, &t)
 			}
 		}
@@ -60,7 +71,7 @@ func (in *instance) planDecode(now sim.Time, w *work) bool {
 	return true
 }
 
-// finishDecode gives every running request its token. It reports whether there
+// finishDecode gives every running request its tokens. It reports whether there
 // is more to do.
 func (in *instance) finishDecode(now sim.Time, a *stepAccount) bool {
 	c := in.pool.c
@@ -71,8 +82,8 @@ func (in *instance) finishDecode(now sim.Time, a *stepAccount) bool {
 	for _, r := range in.ranks {
 		n := len(r.running)
 		old += n - len(r.joined)
-		r.kvTokens += int64(n)
-		in.tokens += int64(n)
+		r.kvTokens += r.output
+		in.tokens += r.output
 		for _, q := range r.joined {
 			q.FirstToken = now
 			q.TTFT[PieceDecodeCompute] += a.Compute
@@ -84,6 +95,9 @@ func (in *instance) finishDecode(now sim.Time, a *stepAccount) bool {
 	if old > 0 && c.opt.Listener.Gap != nil {
 		// Steps follow each other without a pause while requests run.
 		c.opt.Listener.Gap(now, now-in.ended, old)
+	}
+	if extra := in.output - int64(in.requests); extra > 0 && c.opt.Listener.Extra != nil {
+		c.opt.Listener.Extra(now, int(extra))
 	}
 	for _, r := range in.ranks {
 		freed := false

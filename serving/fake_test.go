@@ -221,6 +221,7 @@ type story struct {
 	transfers []Transfer
 	steps     []Step
 	gaps      map[sim.Time]int
+	extras    map[sim.Time]int // tokens that came along, by instant
 	usage     []PoolUsage
 	network   *fakeNetwork
 	end       sim.Time
@@ -237,6 +238,7 @@ type setup struct {
 	kvPieces        int
 	source          Source
 	until           sim.Time
+	seed            uint64
 	network         fakeNetwork // its times
 }
 
@@ -282,7 +284,7 @@ func (s *setup) try(t require.TestingT, l Listener) (*sim.Engine, *Cluster, erro
 	c, err := New(Options{
 		Config: s.config, Engine: e, Network: &s.network, Graph: g, Source: s.source,
 		Prefill: s.prefill, PrefillOverlap: *overlap, Decode: s.decode, Experts: s.experts,
-		Hidden: hidden, KVPieces: s.kvPieces, NVLinkRate: nvlink, Listener: l,
+		Hidden: hidden, KVPieces: s.kvPieces, NVLinkRate: nvlink, Streams: sim.Streams{Seed: s.seed}, Listener: l,
 	})
 	return e, c, err
 }
@@ -295,7 +297,7 @@ const (
 )
 
 func (s *setup) run(t require.TestingT) *story {
-	out := &story{gaps: map[sim.Time]int{}}
+	out := &story{gaps: map[sim.Time]int{}, extras: map[sim.Time]int{}}
 	var last sim.Time
 	clock := func(at sim.Time) {
 		require.GreaterOrEqual(t, at, last, "the clock runs backwards")
@@ -315,6 +317,11 @@ func (s *setup) run(t require.TestingT) *story {
 			clock(at)
 			require.Positive(t, n)
 			out.gaps[gap] += n
+		},
+		Extra: func(at sim.Time, n int) {
+			clock(at)
+			require.Positive(t, n)
+			out.extras[at] += n
 		},
 	})
 	out.cluster, out.network = c, &s.network

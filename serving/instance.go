@@ -33,8 +33,10 @@ type instance struct {
 
 	stepCount int64
 	tokens    int64
-	requests  int // of the running step
-	batch     int // tokens of the running step
+	requests  int   // of the running step
+	batch     int   // tokens of the running step
+	output    int64 // tokens that the running step gives, in decode
+	context   int64 // tokens of KV that it reads, in decode
 	clock     decodeClock
 	time      GPUTime
 	comm      CommTime
@@ -104,7 +106,7 @@ func (in *instance) endStep() {
 	if l := c.opt.Listener.Step; l != nil {
 		l(&Step{
 			Pool: in.pool.name, Instance: in.index, Start: in.began, End: now,
-			Requests: in.requests, Tokens: in.batch,
+			Requests: in.requests, Tokens: in.batch, Output: in.output, Context: in.context,
 			Compute: a.Compute, Dispatch: a.Dispatch, Combine: a.Combine, AllReduce: a.AllReduce,
 		})
 	}
@@ -194,8 +196,8 @@ type costs struct {
 
 func (k *costs) include(p *pool, t *compute.LayerTimes) {
 	tp := sim.Time(p.cfg.TP)
-	whole := sim.Time(p.cost.DenseLayers())*(t.AttnIn+t.AttnOut+t.DenseMLP) +
-		sim.Time(p.cost.MoELayers())*(t.AttnIn+t.AttnOut+t.Shared) + t.Head
+	whole := sim.Time(p.dense)*(t.AttnIn+t.AttnOut+t.DenseMLP) +
+		sim.Time(p.moe)*(t.AttnIn+t.AttnOut+t.Shared) + sim.Time(p.heads)*t.Head
 	slowest := whole > k.longest
 	k.longest = max(k.longest, whole)
 	for _, part := range []struct {
@@ -213,7 +215,7 @@ func (k *costs) include(p *pool, t *compute.LayerTimes) {
 // rank, into the work of a step. The experts' times come from model.
 func (in *instance) assemble(w *work, model CostModel, batches []costs, tokens [][]int64) {
 	p := in.pool
-	dense, moe := p.cost.DenseLayers(), p.cost.MoELayers()
+	dense, moe := p.dense, p.moe
 	w.stretchMilli = 1000
 	for b := range batches {
 		k := &batches[b]
@@ -228,7 +230,7 @@ func (in *instance) assemble(w *work, model CostModel, batches []costs, tokens [
 		w.prologue.add(k.attnIn, dense)
 		w.prologue.add(k.attnOut, dense)
 		w.prologue.add(k.mlp, dense)
-		w.epilogue.add(k.head, 1)
+		w.epilogue.add(k.head, p.heads)
 		experts := in.expertsCost(model, group)
 		if moe == 0 {
 			continue

@@ -24,6 +24,9 @@ type pool struct {
 	chosen    int64 // least loaded: how many requests have been routed
 	// tokenBytes is the size of one token's bf16 activations in an all-reduce.
 	tokenBytes int64
+	// dense and moe are the layers that a step runs, and heads how often it runs
+	// the LM head: those of the model, and of the module that drafts tokens.
+	dense, moe, heads int
 	// peakBatch is the most requests that a rank has decoded in one step.
 	peakBatch int
 }
@@ -50,12 +53,15 @@ type rank struct {
 	running        finishHeap
 	joined         []*request
 	kvTokens       int64
-	inbound        int // transfers on their way
+	drafts         draftLog
+	output         int64 // tokens that the running step gives
+	inbound        int   // transfers on their way
 }
 
 func (c *Cluster) newPool(name string, cfg PoolConfig, cost CostModel, firstGPU int) (*pool, error) {
 	p := &pool{c: c, name: name, cfg: cfg, cost: cost}
 	p.tokenBytes = 2 * int64(c.opt.Hidden)
+	p.countLayers()
 	var ps config.Problems
 	g := c.opt.Graph
 	if per := g.GPUsPerServer(); cfg.TP > per || per%cfg.TP != 0 {
@@ -97,6 +103,32 @@ func (c *Cluster) newPool(name string, cfg PoolConfig, cost CostModel, firstGPU 
 	}
 	return p, nil
 }
+
+// countLayers works out what a step runs. Every draft of decode is taken as one
+// pass of the module over all query tokens and one more LM head; prefill passes
+// its tokens through the module once, for the KV that the module will read, and
+// needs no head for it.
+func (p *pool) countLayers() {
+	mtp := p.c.opt.Config.Decode.MTP
+	passes := min(1, mtp.drafts())
+	p.heads = 1
+	if p.name == poolDecode {
+		passes = mtp.drafts()
+		p.heads += passes
+	}
+	p.dense, p.moe = p.cost.DenseLayers(), p.cost.MoELayers()
+	if p.moe > 0 {
+		p.moe += passes * mtp.LayersPerDraft
+	} else {
+		p.dense += passes * mtp.LayersPerDraft
+	}
+}
+
+// The names of the pools.
+const (
+	poolPrefill = "prefill"
+	poolDecode  = "decode"
+)
 
 // route picks the rank for a new request.
 func (p *pool) route() *rank {
@@ -190,12 +222,18 @@ func (in *instance) buildCollectives() error {
 	for _, r := range in.ranks {
 		place.Ranks = append(place.Ranks, r.gpus)
 	}
+	moe := &p.cfg.MoE
 	for b := range 2 {
+		if moe.Timing == collective.TimingMeasured {
+			in.dispatch[b] = p.c.newMeasured(moe.MeasuredDispatch, p.cfg.TP)
+			in.combine[b] = p.c.newMeasured(moe.MeasuredCombine, p.cfg.TP)
+			continue
+		}
 		for _, kind := range []struct {
 			build func(collective.Config, collective.Experts, collective.Placement) (fabric.CollectiveSpec, error)
 			into  *fabric.Collective
 		}{{collective.Dispatch, &in.dispatch[b]}, {collective.Combine, &in.combine[b]}} {
-			spec, err := kind.build(p.cfg.MoE, p.c.opt.Experts, place)
+			spec, err := kind.build(*moe, p.c.opt.Experts, place)
 			if err != nil {
 				return err
 			}

@@ -15,8 +15,8 @@ type microBatch struct {
 
 // A batch is what a step works on.
 type batch struct {
-	tokens int
-	micro  []microBatch
+	tokens, output, context int
+	micro                   []microBatch
 }
 
 // A price is what a step must take. dispatch is the exposed part of it, -1
@@ -86,19 +86,29 @@ func (a *audit) decodeBatch(members [][]*Record) (b batch) {
 	for _, rs := range members {
 		busiest = max(busiest, len(rs))
 	}
-	parts := 1
-	if a.split(busiest) {
+	query, parts := a.cfg.MTP.QueryTokens, 1
+	if busiest > 1 && a.split(busiest*query) {
 		parts = 2
 	}
 	b.micro = make([]microBatch, parts)
 	for _, rs := range members {
 		kv := 0
 		for _, r := range rs {
+			kv += r.PromptTokens + a.done[r.ID] + query
+			// Drafts are kept one by one, up to a wrong one or the end.
+			before := a.done[r.ID]
 			a.done[r.ID]++
-			kv += r.PromptTokens + a.done[r.ID]
+			for range query - 1 {
+				if a.drafts[r.ID].Float64() >= a.cfg.MTP.Acceptance {
+					break
+				}
+				a.done[r.ID] = min(a.done[r.ID]+1, r.OutputTokens)
+			}
+			b.output += a.done[r.ID] - before
 		}
 		n, first := len(rs), len(rs)
-		b.tokens += n
+		b.tokens += n * query
+		b.context += kv
 		if parts == 2 {
 			first = (n + 1) / 2
 		}
@@ -106,9 +116,9 @@ func (a *audit) decodeBatch(members [][]*Record) (b batch) {
 		if n > 0 {
 			firstKV = kv * first / n
 		}
-		b.micro[0].add(first, func() compute.LayerTimes { return a.cost.Decode(first, int64(firstKV), 1) })
+		b.micro[0].add(first*query, func() compute.LayerTimes { return a.cost.Decode(first, int64(firstKV), query) })
 		if parts == 2 {
-			b.micro[1].add(n-first, func() compute.LayerTimes { return a.cost.Decode(n-first, int64(kv-firstKV), 1) })
+			b.micro[1].add((n-first)*query, func() compute.LayerTimes { return a.cost.Decode(n-first, int64(kv-firstKV), query) })
 		}
 	}
 	return b
@@ -130,6 +140,18 @@ type layer struct{ in, out, shared, experts, dispatch, combine sim.Time }
 func (a *audit) price(b batch) (p price) {
 	cfg, gpus := a.cfg, sim.Time(a.cfg.TP*a.cfg.DP)
 	dense, moe := sim.Time(a.cost.dense), sim.Time(a.cost.moe)
+	mtp := a.s.config.Decode.MTP
+	heads, more := sim.Time(1), sim.Time((mtp.QueryTokens-1)*mtp.LayersPerDraft)
+	if a.prefill {
+		more = min(more, sim.Time(mtp.LayersPerDraft))
+	} else {
+		heads = sim.Time(mtp.QueryTokens)
+	}
+	if moe > 0 {
+		moe += more
+	} else {
+		dense += more
+	}
 	wired := moe > 0 && gpus > 1
 	var layers []layer
 	for _, m := range b.micro {
@@ -137,7 +159,7 @@ func (a *audit) price(b batch) (p price) {
 		var longest sim.Time
 		var group, most int64
 		for i, t := range m.times {
-			all := dense*(t.AttnIn+t.AttnOut+t.DenseMLP) + moe*(t.AttnIn+t.AttnOut+t.Shared) + t.Head
+			all := dense*(t.AttnIn+t.AttnOut+t.DenseMLP) + moe*(t.AttnIn+t.AttnOut+t.Shared) + heads*t.Head
 			if all > longest {
 				longest, slow = all, t
 			}
@@ -166,8 +188,8 @@ func (a *audit) price(b batch) (p price) {
 		}
 		l := layer{slow.AttnIn + send, slow.AttnOut + send + reduce, slow.Shared, experts, 0, 0}
 		if wired {
-			l.dispatch = a.communicate(&p, false, cfg.MoE.DispatchStartup, most, len(b.micro))
-			l.combine = a.communicate(&p, true, cfg.MoE.CombineStartup, most, len(b.micro))
+			l.dispatch = a.communicate(&p, moe, false, most, len(b.micro))
+			l.combine = a.communicate(&p, moe, true, most, len(b.micro))
 		}
 		layers = append(layers, l)
 	}
@@ -198,8 +220,20 @@ func (a *audit) price(b batch) (p price) {
 
 // communicate is one dispatch or combine; only what an ideal fabric takes is
 // stretched, and only beside another micro-batch.
-func (a *audit) communicate(p *price, combine bool, startup sim.Time, most int64, batches int) sim.Time {
-	n, layers := &a.s.network, sim.Time(a.cost.moe)
+func (a *audit) communicate(p *price, layers sim.Time, combine bool, most int64, batches int) sim.Time {
+	n, startup, measured := &a.s.network, a.cfg.MoE.DispatchStartup, a.cfg.MoE.MeasuredDispatch
+	if combine {
+		startup, measured = a.cfg.MoE.CombineStartup, a.cfg.MoE.MeasuredCombine
+	}
+	if a.cfg.MoE.Timing == collective.TimingMeasured { // of the tokens of one GPU, and nothing else
+		bytes := measured.PerToken * sim.Time(most) / sim.Time(a.cfg.TP)
+		p.comm.Startup += layers * measured.Fixed
+		p.comm.Ports += layers * bytes
+		if batches == 2 {
+			return sim.Time(float64(measured.Fixed+bytes) * a.cfg.CommStretch)
+		}
+		return measured.Fixed + bytes
+	}
 	ideal := n.ideal(combine, most)
 	p.comm.Startup += layers * startup
 	p.comm.Latency += layers * (ideal / 4)

@@ -67,6 +67,20 @@ func drawPool(t *rapid.T, name string, c *PoolConfig, moe int) {
 	c.MoE.CombineStartup = sim.Time(draw("combine startup", 0, 5)) * 2 * us
 	c.AllReduceStartup = sim.Time(draw("all-reduce", 0, 3)) * us
 	c.HostGap = sim.Time(draw("gap", 0, 3)) * 5 * us
+	if draw("measured", 0, 3) == 0 {
+		c.MoE.Timing = collective.TimingMeasured
+		c.MoE.MeasuredDispatch = collective.Measured{Fixed: sim.Time(draw("fixed", 0, 9)) * 2 * us, PerToken: 8 * us}
+		c.MoE.MeasuredCombine = collective.Measured{Fixed: 10 * us, PerToken: sim.Time(draw("per token", 0, 9)) * 8 * us}
+	}
+}
+
+// drawMTP makes a drafting module of any kind, or none.
+func drawMTP(t *rapid.T) MTPConfig {
+	return MTPConfig{
+		QueryTokens:    rapid.IntRange(1, 4).Draw(t, "query tokens"),
+		Acceptance:     rapid.SampledFrom([]float64{0, 0.3, 0.8, 1}).Draw(t, "acceptance"),
+		LayersPerDraft: rapid.IntRange(0, 2).Draw(t, "draft layers"),
+	}
 }
 
 // drawSetup makes a small cluster of any shape with a list of requests.
@@ -83,6 +97,8 @@ func drawSetup(t *rapid.T) *setup {
 		s.config.Decode.TP /= 2
 	}
 	s.config.Prefill.MaxBatchTokens = rapid.IntRange(1, 80).Draw(t, "budget")
+	s.config.Decode.MTP = drawMTP(t)
+	s.seed = rapid.Uint64().Draw(t, "seed")
 	s.config.Decode.SendRecv = sim.Time(rapid.IntRange(0, 3).Draw(t, "send")) * us
 	s.config.KV.BlockTokens = rapid.SampledFrom([]int{1, 3, 16}).Draw(t, "block")
 	s.config.KV.QPs = rapid.IntRange(1, 4).Draw(t, "qps")

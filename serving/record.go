@@ -118,8 +118,12 @@ type Step struct {
 	Pool       string // "prefill" or "decode"
 	Instance   int
 	Start, End sim.Time
-	// Requests and Tokens are summed over the ranks.
+	// Requests and Tokens are summed over the ranks: tokens that the step works
+	// on, prompt tokens or the query tokens of decode, drafts included.
 	Requests, Tokens int
+	// Output is the tokens that requests get of it, and Context the tokens whose
+	// KV its attention reads, those of the step included; 0 in prefill.
+	Output, Context int64
 	// Compute, Dispatch, Combine and AllReduce tile End - Start: time in which
 	// the slowest rank computes, and time in which its compute stream is idle
 	// waiting for communication.
@@ -176,6 +180,9 @@ type Listener struct {
 	Request func(r *Record)
 	// Gap reports that count requests got a token gap after their previous one.
 	Gap func(at, gap sim.Time, count int)
+	// Extra reports tokens that came at an instant beside those that Gap and first
+	// tokens are: accepted drafts, of requests that got a token at that instant.
+	Extra func(at sim.Time, tokens int)
 	// Transfer is called when a KV transfer has arrived.
 	Transfer func(t *Transfer)
 	// Step is called at the end of every step.

@@ -14,7 +14,7 @@ type request struct {
 	// prefilled is the number of prompt tokens whose KV exists.
 	prefilled int
 	posted    sim.Time // of its KV transfer
-	// finishStep is the instance's step that produces its last token.
+	// finishStep is the instance's step that makes its last token.
 	finishStep int64
 	// base is the instance's clock of pieces when the first token came.
 	base decodeClock
