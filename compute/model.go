@@ -28,6 +28,9 @@ type Model struct {
 	// Name is the usual name: "DeepSeek-V3". HuggingFace is owner/name there.
 	Name        string `yaml:"name"`
 	HuggingFace string `yaml:"hugging_face"`
+	// Architecture is the name of the modelling class there:
+	// "DeepseekV3ForCausalLM".
+	Architecture string `yaml:"architecture"`
 	// Layers is the number of transformer layers, without MTP modules.
 	Layers int `yaml:"layers"`
 	// Hidden is the width of the residual stream, in elements.
@@ -55,6 +58,10 @@ type Model struct {
 	MLPBias bool `yaml:"mlp_bias"`
 	// MoE is nil for a dense model.
 	MoE *MoE `yaml:"moe"`
+
+	// Notes are what a reader of the model's file should know: keys that were not
+	// read, layers that are simulated in another order. They change nothing.
+	Notes []string `yaml:"-"`
 }
 
 // Attention is the structure of an attention layer.
