@@ -39,6 +39,7 @@ var rules = []rule{
 	{"topology", ground, "a graph exists before anything moves on it"},
 	{"workload", ground, "requests come from outside and know nothing of the cluster that will serve them"},
 	{"compute", ground, "a kernel's time depends on the model and the GPU, not on the network"},
+	{"experts", ground, "which experts a token visits depends on popularity and placement, not on bytes or time"},
 	{"congestion", plus(ground, []string{"topology"}), "a pacer is a pure state machine: feedback in, rate out"},
 	{"routing", plus(ground, []string{"topology"}), "a router is a pure function: flow and telemetry in, path out"},
 	{"fabric", plus(ground, []string{"topology", "congestion", "routing"}), "the fabric moves bytes and knows neither requests nor kernels"},
@@ -47,8 +48,9 @@ var rules = []rule{
 	{"metrics", plus(ground, []string{"topology", "workload", "compute", "routing", "congestion", "fabric", "collective", "serving"}), "metrics defines the measures; how they look is for report"},
 	{"scenarios", plus(ground, []string{"topology", "workload", "compute", "routing", "congestion", "fabric", "collective", "serving", "metrics"}), "a scenario composes the Config of each package; it neither runs nor reports"},
 	{"experiment", plus(ground, []string{"topology", "workload", "compute", "routing", "congestion", "fabric", "collective", "serving", "metrics", "scenarios"}), "experiment runs simulations; what they look like is for report"},
+	{"sweep", plus(ground, []string{"topology", "workload", "compute", "routing", "congestion", "fabric", "collective", "serving", "metrics", "scenarios", "experiment"}), "a sweep is many runs and their table; it is no command, and pictures are for report"},
 	{"report", plus(ground, []string{"topology", "workload", "compute", "fabric", "collective", "serving", "metrics", "scenarios", "experiment"}), "report renders what was measured; it is not a command"},
-	{"cmd", plus(ground, []string{"topology", "workload", "compute", "routing", "congestion", "fabric", "collective", "serving", "metrics", "scenarios", "experiment", "report"}), "commands are the top of the house"},
+	{"cmd", plus(ground, []string{"topology", "workload", "compute", "routing", "congestion", "fabric", "collective", "serving", "metrics", "scenarios", "experiment", "sweep", "report"}), "commands are the top of the house"},
 	{"internal/archtest", nil, "it reads source, not packages"},
 }
 
