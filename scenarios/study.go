@@ -2,6 +2,7 @@ package scenarios
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/tgssim/tgssim/compute"
@@ -205,4 +206,31 @@ func put(tree *config.Tree, where, key, text string) error {
 		return err
 	}
 	return tree.Put(key, v)
+}
+
+// Files lists the files that the scenario reads with the settings laid over it,
+// relative to the working directory.
+func (s *Study) Files(settings ...Setting) (files []string) {
+	tree := s.tree.Clone()
+	for _, x := range settings {
+		if tree.Put(x.Key, x.Value) != nil {
+			return nil // Scenario says why
+		}
+	}
+	for _, key := range []string{gpuName, tracePath} {
+		v := tree.Value(key)
+		if text, _ := v.Text(); v.IsScalar() && isFile(key, text) {
+			files = append(files, relocateFrom(v.Where(), text))
+		}
+	}
+	return files
+}
+
+// Seed is the seed without any settings.
+func (s *Study) Seed() uint64 {
+	text, _ := s.tree.Value("seed").Text()
+	if n, err := strconv.ParseUint(text, 10, 64); err == nil {
+		return n
+	}
+	return Default().Seed
 }

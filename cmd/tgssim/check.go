@@ -9,20 +9,32 @@ import (
 	"github.com/tgssim/tgssim/compute"
 	"github.com/tgssim/tgssim/experiment"
 	"github.com/tgssim/tgssim/internal/units"
+	"github.com/tgssim/tgssim/scenarios"
 	"github.com/tgssim/tgssim/serving"
 	"github.com/tgssim/tgssim/workload"
 )
 
 func newCheck() *cobra.Command {
 	var flags scenarioFlags
+	var axes axisFlags
 	var resolved bool
 	cmd := &cobra.Command{
 		Use:   "check SCENARIO",
 		Short: "Check a scenario and print the cluster and workload that follow from it",
+		Long: `Check a scenario and print the cluster and workload that follow from it. Of a
+scenario with axes every point is built, and what cannot be built is refused with
+the reason.`,
 		Example: `  tgssim check deepseek-v3-h800-pd
-  tgssim check my.yaml --resolved`,
+  tgssim check my.yaml --resolved
+  tgssim check my.yaml --axis cluster.nodes=2,4,8`,
 		Args: exactly(1, "the name of a scenario or the path of its file"),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if plan, err := axes.plan(cmd, &flags, args[0]); err != nil || plan != nil && !resolved {
+				if err == nil {
+					err = checkPoints(cmd, plan)
+				}
+				return err
+			}
 			s, err := flags.load(cmd, args[0])
 			if err != nil {
 				return err
@@ -42,7 +54,8 @@ func newCheck() *cobra.Command {
 		},
 	}
 	flags.register(cmd)
-	cmd.Flags().BoolVar(&resolved, "resolved", false, "print the scenario with every default written out, as YAML")
+	axes.register(cmd)
+	cmd.Flags().BoolVar(&resolved, "resolved", false, "print the scenario with every default written out, as YAML; axes are left out")
 	return cmd
 }
 
@@ -55,6 +68,7 @@ func describe(w io.Writer, b *experiment.Simulation) error {
 	p.line("%s is a valid scenario: %s", s.Name, s.Description)
 	p.line("model     %s on %s, weights %s, KV %s", s.Model.Name, s.GPU.Name, s.Model.Weights, s.Model.KV)
 	p.line("cluster   %s", b.Graph.Summary())
+	p.derived(s.Derived())
 	p.pool("prefill", &s.Serving.Prefill, b.Prefill)
 	p.pool("decode", &s.Serving.Decode, b.Decode)
 	if free := b.Graph.GPUs() - s.Serving.Prefill.GPUs() - s.Serving.Decode.GPUs(); free > 0 {
@@ -62,6 +76,13 @@ func describe(w io.Writer, b *experiment.Simulation) error {
 	}
 	p.workload(b.Source)
 	return p.err
+}
+
+// derived prints what the scaling rules worked out.
+func (p *printer) derived(values []scenarios.Derived) {
+	for _, d := range values {
+		p.line("derived   %s = %s, by %s", d.Key, d.Value, d.Rule)
+	}
 }
 
 // printer writes lines and keeps the first error.

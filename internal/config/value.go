@@ -36,27 +36,48 @@ func (t *Tree) Value(path string) Value {
 func (v Value) Written() bool { return v.n != nil }
 
 // Where is where the value was written, as Tree.Where gives it.
-func (v Value) Where() string { return v.n.where }
+func (v Value) Where() string {
+	if v.n == nil {
+		return ""
+	}
+	return v.n.where
+}
 
 // IsMapping, IsList and IsScalar tell the three kinds apart.
 func (v Value) IsMapping() bool { return v.n != nil && v.n.kind == mapping }
 func (v Value) IsList() bool    { return v.n != nil && v.n.kind == sequence }
 func (v Value) IsScalar() bool  { return v.n != nil && v.n.kind == scalar }
 
-// Text is a scalar as written, without quotes; a quoted one is text even where
-// it looks like a number, which quoted tells.
+// Text is a scalar as written, without quotes, or "" for anything else. quoted
+// tells a number that is text because it was written in quotes.
 func (v Value) Text() (text string, quoted bool) {
+	if v.n == nil {
+		return "", false
+	}
 	return v.n.text, v.n.tag == "!!str" && tagOf(v.n.text) != "!!str"
 }
 
 // Keys lists the keys of a mapping in the order written.
-func (v Value) Keys() []string { return slices.Clone(v.n.keys) }
+func (v Value) Keys() []string {
+	if v.n == nil {
+		return nil
+	}
+	return slices.Clone(v.n.keys)
+}
 
-// Get returns the value of a key of a mapping.
-func (v Value) Get(key string) Value { return Value{v.n.values[key]} }
+// Get returns the value of a key of a mapping, the zero Value where there is none.
+func (v Value) Get(key string) Value {
+	if v.n == nil {
+		return Value{}
+	}
+	return Value{v.n.values[key]}
+}
 
 // Items lists the items of a list.
 func (v Value) Items() []Value {
+	if v.n == nil {
+		return nil
+	}
 	items := make([]Value, len(v.n.items))
 	for i, n := range v.n.items {
 		items[i] = Value{n}
@@ -64,7 +85,7 @@ func (v Value) Items() []Value {
 	return items
 }
 
-// Found describes the value for a complaint: "a list", "the text \"x\"".
+// Found describes a written value for a complaint: "a list", "the text \"x\"".
 func (v Value) Found() string { return found(v.n) }
 
 // Decode reads the value into dst, a pointer, by the rules of Tree.Decode. path

@@ -1,0 +1,277 @@
+package sweep
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// summaryColumns are the measures of sweep.csv, by their keys in a run's
+// summary.json; docs/metrics.md defines them.
+var summaryColumns = []string{
+	"completed", "requests_rejected", "requests_unfinished", "offered_rate_req_per_s", "served_rate_req_per_s",
+	"tgs", "tgs_steady", "tgs_decode", "tgs_decode_steady", "tgs_prefill", "tgs_prefill_steady", "tgs_offered", "tgs_perfect_fabric",
+	"request_goodput", "slo_attainment", "slo_met",
+	"mean_ttft_ms", "median_ttft_ms", "p99_ttft_ms", "mean_itl_ms", "median_itl_ms", "p99_itl_ms",
+	"mean_tpot_ms", "p99_tpot_ms", "seconds_per_token",
+	"batch_per_decode_gpu", "kv_transfer_share_ttft", "mean_kv_transfer_ms", "p99_kv_transfer_ms",
+	"exposed_comm_share_prefill", "exposed_comm_share_decode", "fabric_wait_share_prefill", "fabric_wait_share_decode",
+	"saturation", "network_verdict",
+}
+
+// userRate is 1 / mean TPOT: what one user sees.
+const userRate = "tokens_per_s_per_user"
+
+// clusterColumns are the columns of a Cluster, in the order of its fields.
+var clusterColumns = []string{
+	"nodes", "gpus", "leaves", "spines", "uplinks_per_leaf", "oversubscription",
+	"prefill_instances", "prefill_gpus", "decode_instances", "decode_gpus",
+}
+
+// reservedNames lists the columns that no axis may be named after.
+func reservedNames() []string {
+	return slices.Concat([]string{"point", "replication", "seed"}, clusterColumns, summaryColumns,
+		[]string{userRate, "events", "fingerprint", "error"})
+}
+
+// A Row is an Outcome with the values of its point.
+type Row struct {
+	*Outcome
+	// Labels are the values of the axes as written, Cells as numbers in the unit of
+	// the column's name.
+	Labels, Cells []string
+	// Measures is the summary by its keys.
+	Measures map[string]json.RawMessage
+}
+
+// Rows calls yield with every run, by point and replication.
+func (f *Folder) Rows(yield func(Row) error) error {
+	for point := range f.plan.Points {
+		labels := f.plan.Labels(point)
+		cells := f.plan.cells(labels)
+		for replication := range f.plan.Replications {
+			o, err := f.journal.outcome(f.plan.runOf(point, replication))
+			if err != nil {
+				return err
+			}
+			r := Row{Outcome: o, Labels: labels, Cells: cells}
+			if o.Summary != nil {
+				if err := json.Unmarshal(o.Summary, &r.Measures); err != nil {
+					return err
+				}
+			}
+			if err := yield(r); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// cells writes the values of the axes in the units of their columns.
+func (p *Plan) cells(labels []string) []string {
+	cells := slices.Clone(labels)
+	for i, u := range p.units {
+		if u == nil {
+			continue
+		}
+		if x, err := u.number(labels[i]); err == nil {
+			cells[i] = strconv.FormatFloat(x, 'f', -1, 64)
+		}
+	}
+	return cells
+}
+
+// Measure is a measure of the summary, or tokens_per_s_per_user; ok is false when
+// it is undefined.
+func (r *Row) Measure(name string) (x float64, ok bool) {
+	if name == userRate {
+		tpot, ok := r.Measure("mean_tpot_ms")
+		if !ok || tpot <= 0 {
+			return 0, false
+		}
+		return 1e3 / tpot, true
+	}
+	x, err := strconv.ParseFloat(string(r.Measures[name]), 64)
+	return x, err == nil
+}
+
+// Word is a verdict of the summary, "" when there is none.
+func (r *Row) Word(name string) string {
+	var s string
+	if json.Unmarshal(r.Measures[name], &s) != nil {
+		return ""
+	}
+	return s
+}
+
+// cell is a measure as it stands in the CSV file.
+func (r *Row) cell(name string) string {
+	text := string(r.Measures[name])
+	switch {
+	case text == "null":
+		return ""
+	case strings.HasPrefix(text, `"`):
+		return r.Word(name)
+	}
+	return text
+}
+
+func (f *Folder) writeCSV(w io.Writer, failed *int) error {
+	out := bufio.NewWriter(w)
+	header := slices.Concat([]string{"point", "replication"}, f.plan.Columns(), []string{"seed"}, clusterColumns, summaryColumns,
+		[]string{userRate, "events", "fingerprint", "error"})
+	writeRecord(out, header)
+	err := f.Rows(func(r Row) error {
+		if r.Error != "" {
+			*failed++
+		}
+		record := append([]string{strconv.Itoa(r.Point), strconv.Itoa(r.Replication)}, r.Cells...)
+		record = append(record, strconv.FormatUint(r.Seed, 10))
+		record = append(record, r.Cluster.cells()...)
+		for _, name := range summaryColumns {
+			record = append(record, r.cell(name))
+		}
+		user := ""
+		if x, ok := r.Measure(userRate); ok {
+			user = strconv.FormatFloat(x, 'f', -1, 64)
+		}
+		events := ""
+		if r.Error == "" {
+			events = strconv.FormatUint(r.Events, 10)
+		}
+		writeRecord(out, append(record, user, events, r.Fingerprint, r.Error))
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return out.Flush()
+}
+
+// cells are the values of clusterColumns.
+func (c *Cluster) cells() []string {
+	cells := make([]string, len(clusterColumns))
+	if c == nil {
+		return cells
+	}
+	for i, n := range []int{
+		c.Nodes, c.GPUs, c.Leaves, c.Spines, c.UplinksPerLeaf, 0,
+		c.PrefillInstances, c.PrefillGPUs, c.DecodeInstances, c.DecodeGPUs,
+	} {
+		cells[i] = strconv.Itoa(n)
+	}
+	cells[slices.Index(clusterColumns, "oversubscription")] = ""
+	if c.Oversubscription != nil {
+		cells[slices.Index(clusterColumns, "oversubscription")] = strconv.FormatFloat(*c.Oversubscription, 'f', -1, 64)
+	}
+	return cells
+}
+
+// writeRecord writes a line of CSV, quoted as in RFC 4180 where it must be. The
+// writer keeps the first error.
+func writeRecord(w *bufio.Writer, cells []string) {
+	for i, c := range cells {
+		if i > 0 {
+			w.WriteByte(',') //nolint:errcheck
+		}
+		if strings.ContainsAny(c, ",\"\r\n") {
+			c = `"` + strings.ReplaceAll(c, `"`, `""`) + `"`
+		}
+		w.WriteString(c) //nolint:errcheck
+	}
+	w.WriteByte('\n') //nolint:errcheck
+}
+
+// A jsonRow is a line of sweep.jsonl.
+type jsonRow struct {
+	Point       int                        `json:"point"`
+	Replication int                        `json:"replication"`
+	Axes        map[string]json.RawMessage `json:"axes"`
+	Seed        uint64                     `json:"seed"`
+	Cluster     *Cluster                   `json:"cluster"`
+	Fingerprint string                     `json:"fingerprint"`
+	Events      uint64                     `json:"events"`
+	Error       *string                    `json:"error"`
+	Summary     json.RawMessage            `json:"summary"`
+}
+
+func (f *Folder) writeJSON(w io.Writer) error {
+	out := bufio.NewWriter(w)
+	e := json.NewEncoder(out)
+	e.SetEscapeHTML(false)
+	columns := f.plan.Columns()
+	err := f.Rows(func(r Row) error {
+		x := jsonRow{
+			Point: r.Point, Replication: r.Replication, Axes: map[string]json.RawMessage{}, Seed: r.Seed,
+			Cluster: r.Cluster, Fingerprint: r.Fingerprint, Events: r.Events, Summary: r.Summary,
+		}
+		if r.Error != "" {
+			x.Error = &r.Error
+		}
+		for i, name := range columns {
+			text, err := f.plan.json(i, f.plan.Points[r.Point][i], r.Cells[i])
+			if err != nil {
+				return err
+			}
+			x.Axes[name] = text
+		}
+		return e.Encode(x)
+	})
+	if err != nil {
+		return err
+	}
+	return out.Flush()
+}
+
+// json is the value of an axis: a number or true or false where it was written
+// as one, or else text.
+func (p *Plan) json(axis, value int, cell string) (json.RawMessage, error) {
+	a := &p.Axes[axis]
+	var typed any
+	if text := []byte(cell); !a.Labelled && json.Unmarshal(text, &typed) == nil {
+		quoted := false
+		if v := a.Values[value].Settings[0].Value; v.IsScalar() {
+			_, quoted = v.Text()
+		}
+		switch typed.(type) {
+		case float64, bool:
+			if !quoted {
+				return text, nil
+			}
+		}
+	}
+	return json.Marshal(cell)
+}
+
+func (f *Folder) writeTiming(w io.Writer) error {
+	out := bufio.NewWriter(w)
+	writeRecord(out, []string{"point", "replication", "wall_s", "events_per_s"})
+	err := f.Rows(func(r Row) error {
+		rate := ""
+		if r.WallS > 0 {
+			rate = strconv.FormatFloat(float64(r.Events)/r.WallS, 'f', 0, 64)
+		}
+		writeRecord(out, []string{
+			strconv.Itoa(r.Point), strconv.Itoa(r.Replication), strconv.FormatFloat(r.WallS, 'f', 6, 64), rate,
+		})
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return out.Flush()
+}
+
+// Sprint is the labels of a point for messages.
+func (p *Plan) Sprint(point int) string {
+	parts := make([]string, len(p.Axes))
+	for i, label := range p.Labels(point) {
+		parts[i] = fmt.Sprintf("%s=%s", p.Axes[i].Name, label)
+	}
+	return strings.Join(parts, " ")
+}
