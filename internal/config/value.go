@@ -119,8 +119,11 @@ func (v Value) String() string {
 		}
 		return "[" + strings.Join(parts, ", ") + "]"
 	}
-	if v.n.tag == "!!str" {
+	switch v.n.tag {
+	case "!!str":
 		return quote(v.n.text)
+	case "!!null":
+		return "null"
 	}
 	return v.n.text
 }
@@ -206,8 +209,11 @@ func (n *node) yaml() *yaml.Node {
 		}
 		return y
 	}
-	if n.tag == "!!str" {
+	switch n.tag {
+	case "!!str":
 		return text(n.text)
+	case "!!null":
+		return &yaml.Node{Kind: yaml.ScalarNode, Value: "null"}
 	}
 	return &yaml.Node{Kind: yaml.ScalarNode, Value: n.text}
 }
@@ -232,6 +238,9 @@ func (v Value) bare() any {
 			items[i] = Value{n}.bare()
 		}
 		return items
+	}
+	if v.n.tag == "!!null" {
+		return v.n.tag // however it is spelt
 	}
 	return [2]string{v.n.tag, v.n.text}
 }
