@@ -36,7 +36,7 @@ func newUrn(weights []float64) urn {
 	for len(small) > 0 && len(large) > 0 {
 		s, l := small[len(small)-1], large[len(large)-1]
 		small = small[:len(small)-1]
-		u.keep[s], u.alias[s] = uint64(scaled[s]*(1<<63)*2), l
+		u.keep[s], u.alias[s] = uint64(scaled[s]*0x1p64), l
 		scaled[l] = (scaled[l] + scaled[s]) - 1
 		if scaled[l] < 1 {
 			large = large[:len(large)-1]

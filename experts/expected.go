@@ -1,12 +1,16 @@
 package experts
 
-import "math"
+import (
+	"math"
+
+	"github.com/tgssim/tgssim/internal/detmath"
+)
 
 // expect fills in expectations, in thousandths of a token. What a rank sends is
 // rounded so that its sums over consecutive copies are right: the total is exact,
 // and each count is within a thousandth. Where a capacity binds, an expert's
-// expected choices are cut to it, as if all steps were the mean, and its tokens
-// per GPU and server are cut in proportion.
+// expected choices are cut to it, as if all steps were the mean; for the tokens
+// per GPU and server all choices there are taken to be cut alike.
 func (r *Router) expect(l *layer, tokens []int, total int, into *Traffic) {
 	room := r.capacity(total)
 	for rank, n := range tokens {
@@ -85,8 +89,8 @@ func (r *Router) shares(l *layer, rt *routes, total int, room int64) {
 func (r *Router) expectHits(rt *routes, rank, tokens int, into *Traffic) {
 	m := &rt.moments
 	for set, hit := range m.hit {
-		if r.keep[set] != m.mean[set] {
-			hit = min(1, r.keep[set], hit*(r.keep[set]/m.mean[set]))
+		if r.keep[set] != m.mean[set] && hit > 0 {
+			hit = thinned(hit, m.mean[set], r.keep[set])
 		}
 		n := thousandths(float64(tokens) * hit)
 		if set < r.gpus {
@@ -95,4 +99,14 @@ func (r *Router) expectHits(rt *routes, rank, tokens int, into *Traffic) {
 			into.ServerHits[rank*r.servers+set-r.gpus] = n
 		}
 	}
+}
+
+// thinned is the probability that a token still has a choice in a set when only
+// part of the choices there, keep of mean, are left: each is with the same
+// probability, and a token with any has mean/hit of them.
+func thinned(hit, mean, keep float64) float64 {
+	if keep >= mean { // expert choice, rounded up
+		return min(1, hit*(keep/mean))
+	}
+	return hit * (1 - detmath.Pow(1-keep/mean, mean/hit))
 }

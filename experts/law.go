@@ -234,8 +234,8 @@ func (b *treeBuilder) measure() {
 		}
 		// Var(L) - 2 slope Cov(L, M) + slope**2 Var(M): also right for a cut slope.
 		n.residual = max(0, variance[l]-float64(2*n.slope*covariance)+float64(n.slope*n.slope*variance[i]))
-		free := n.mean * n.chance * (1 - n.chance)
-		n.binomial = math.Abs(n.residual-free) < 0.1*free && math.Abs(n.slope-n.chance) < 0.1*n.chance
+		free := float64(n.mean * n.chance * (1 - n.chance))
+		n.binomial = math.Abs(n.residual-free) < float64(0.1*free) && math.Abs(n.slope-n.chance) < float64(0.1*n.chance)
 		n.logMiss, n.logHit = detmath.Log1p(-n.chance), detmath.Log(n.chance)
 	}
 }

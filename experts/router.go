@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 
 	"github.com/tgssim/tgssim/internal/config"
+	"github.com/tgssim/tgssim/internal/detmath"
 	"github.com/tgssim/tgssim/sim"
 )
 
@@ -22,7 +23,7 @@ type Setup struct {
 	// estimated; 0 stands for 131,072, or 16,384 for weights of each layer.
 	Samples int
 	// Streams and Name give the random streams of their own: Name/popularity for
-	// the arrangement of the weights, and Name/layer0, Name/layer1, ... for the
+	// the arrangement of the weights, Name/forecast for its errors, and Name/layer0, Name/layer1, ... for the
 	// choices, so that what one layer draws does not depend on which others are
 	// routed.
 	Streams sim.Streams
@@ -118,11 +119,12 @@ func New(s Setup) (*Router, error) {
 		return nil, ps.Err()
 	}
 	r.makeLaws(pop, s.Samples)
+	forecast := s.Streams.Stream(s.Name + "/forecast")
 	for l := range s.Shape.Layers {
 		r.layers = append(r.layers, layer{
 			law: pop.law[l], expert: pop.expert[l], rng: s.Streams.Stream(fmt.Sprintf("%s/layer%d", s.Name, l)),
 		})
-		r.place(&r.layers[l], r.placement(r.Chances(l)))
+		r.place(&r.layers[l], r.placement(r.forecast(l, forecast)))
 	}
 	r.allocate()
 	return r, nil
@@ -145,6 +147,18 @@ func (r *Router) makeLaws(pop popularity, samples int) {
 	for _, w := range pop.weights {
 		r.laws = append(r.laws, newLaw(r.shape, r.cfg.GroupChoice, w, pop.balanced, forTree, forSample, samples))
 	}
+}
+
+// forecast returns the load of each expert that the first placement goes by.
+func (r *Router) forecast(layer int, rng *rand.Rand) []float64 {
+	load := r.Chances(layer)
+	if cv := r.cfg.Placement.ForecastCV; cv > 0 {
+		shape := 1 / float64(cv*cv)
+		for e := range load {
+			load[e] *= detmath.Gamma(rng, shape) / shape
+		}
+	}
+	return load
 }
 
 // placement places experts by the configured strategy and the load of each.
