@@ -18,7 +18,8 @@ const noSource SourceID = -1
 // A CreditScheduler grants the sources of one link the right to send: the
 // receiving NIC's in UEC's credits, the egress port's in GSE. Sources with a
 // request take turns; a grant is made whenever the pace allows one and no more
-// than the bound is outstanding.
+// than the bound is outstanding. What is under way is at most that bound and, as
+// sources may be in debt for the rest of a packet, a packet per source.
 //
 // Requests and grants are totals since the source was opened, so that a message
 // that is lost, or overtaken, is made good by the next one.
@@ -128,14 +129,15 @@ func (c *CreditScheduler) OnRequest(id SourceID, now sim.Time, total units.Bytes
 	c.line(id)
 }
 
-// OnArrive reports that so many granted bytes of a source have arrived, or that
-// it has given them back.
+// OnArrive reports that so many bytes of a source that use credit have arrived, or
+// that it has given them back. A source may be in debt for a packet; the
+// scheduler thinks of no debt larger than a grant.
 func (c *CreditScheduler) OnArrive(id SourceID, now sim.Time, n units.Bytes) {
 	s := &c.sources[id]
 	if !s.open {
 		return
 	}
-	n = min(n, s.outstanding)
+	n = min(n, s.outstanding+c.quantum)
 	s.outstanding -= n
 	c.outstanding -= n
 	s.heard = now
@@ -265,7 +267,7 @@ func (c *CreditScheduler) check() {
 	for i := range c.sources {
 		s := &c.sources[i]
 		sum += s.outstanding
-		if s.outstanding < 0 || s.granted > s.requested || s.outstanding > max(c.mostEach, c.quantum) {
+		if s.outstanding < -c.quantum || s.granted > s.requested || s.outstanding > max(c.mostEach, c.quantum) {
 			panic("congestion: a source of credits was granted too much")
 		}
 		if s.waiting {

@@ -6,8 +6,10 @@ import "github.com/tgssim/tgssim/internal/units"
 // send and has asked for. All are bytes on the wire. Its zero value has nothing
 // to push.
 //
-// A packet may go when what is left to push and what is granted cover it. What is
-// pushed is used first.
+// A packet may go while something is left to push or of a grant, even if less than
+// its length: the rest is debt, which the next grant pays. A remainder too small
+// for a packet would otherwise be kept for ever, and with enough sources nobody
+// could be granted more. What may be pushed is used first.
 type CreditSender struct {
 	backlog units.Bytes // to be sent
 	push    units.Bytes // that may go without a grant
@@ -35,8 +37,8 @@ func (s *CreditSender) Cancel(n units.Bytes) (total units.Bytes, tell bool) {
 // total is all that has to be granted, ever.
 func (s *CreditSender) total() units.Bytes { return s.spent + max(0, s.backlog-s.push) }
 
-// CanSend says whether a packet of n bytes may go.
-func (s *CreditSender) CanSend(n units.Bytes) bool { return n <= s.push+s.Credit() }
+// CanSend says whether there is a packet that may go.
+func (s *CreditSender) CanSend() bool { return s.backlog > 0 && s.push+s.Credit() > 0 }
 
 // OnSend reports that a packet of n bytes goes, and returns how many of them use
 // credit: the packet's header says it to the scheduler.
@@ -74,7 +76,8 @@ func (s *CreditSender) Return() units.Bytes {
 	return n
 }
 
-// Backlog is what is to be sent, Credit what was granted for it and is left.
+// Backlog is what is to be sent, Credit what was granted for it and is left, or
+// below 0 the debt.
 func (s *CreditSender) Backlog() units.Bytes { return s.backlog }
 func (s *CreditSender) Credit() units.Bytes  { return s.granted - s.spent }
 

@@ -114,7 +114,7 @@ func (g *GSE) Ask(q *DGSQ) (total units.Bytes, ask bool) { return q.Request(g.re
 // Send sends the queue's first packet, of n bytes on the wire, if credit and
 // uplinks allow it. Resume says whether stopped sources may go on now.
 func (g *GSE) Send(q *DGSQ, now sim.Time, n units.Bytes, u *Uplinks, v UplinkView) (tag GSETag, resume, ok bool) {
-	if !q.CanSend(n) {
+	if !q.CanSend() {
 		return GSETag{}, false, false
 	}
 	if q.open && (q.filled+n > g.container || q.count == maxIndex || !u.usable(int(q.path), v)) {

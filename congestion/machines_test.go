@@ -305,8 +305,8 @@ func (s *creditsStory) step(t *testing.T, words []string) given {
 	case "credit":
 		s.s.OnCredit(bytes())
 	case "send":
-		g["sent"], g["scheduled"] = s.s.CanSend(bytes()), units.Bytes(0)
-		if s.s.CanSend(bytes()) {
+		g["sent"], g["scheduled"] = s.s.CanSend(), units.Bytes(0)
+		if s.s.CanSend() {
 			g["scheduled"] = s.s.OnSend(bytes())
 		}
 	case "request":

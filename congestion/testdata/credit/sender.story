@@ -8,10 +8,10 @@ add 150000B  => backlog=150000B credit=0B
 request      => total=50000B
 request      => total=0B
 send 60000B  => sent=yes scheduled=0B backlog=90000B
-# 40,000 B of push are left: a packet of 60,000 waits for 20,000 of credit.
-send 60000B  => sent=no
-credit 20000B
-send 60000B  => sent=yes scheduled=20000B backlog=30000B credit=0B
+# 40,000 B of push are left: a packet of 60,000 goes, and owes 20,000 of credit.
+send 60000B  => sent=yes scheduled=20000B backlog=30000B credit=-20000B
+send 30000B  => sent=no
+credit 20000B => credit=0B
 send 30000B  => sent=no
 credit 50000B => credit=30000B
 send 30000B  => sent=yes scheduled=30000B backlog=0B credit=0B
@@ -27,6 +27,27 @@ rtt: 8us
 add 4000B
 request     => total=0B
 send 4000B  => sent=yes scheduled=0B
+
+# Three grants of 5,000 B and packets of 4,000: each grant lets one go, as soon as
+# there is a byte of credit.
+credits: a remainder is no dead weight
+line: 100Gbps
+rtt: 8us
+credit: {push: 0}
+----
+add 16000B
+request       => total=16000B
+credit 5000B
+send 4000B    => sent=yes credit=1000B
+send 4000B    => sent=yes credit=-3000B
+send 4000B    => sent=no
+credit 10000B => credit=2000B
+send 4000B    => sent=yes credit=-2000B
+credit 15000B => credit=3000B
+send 4000B    => sent=yes credit=-1000B backlog=0B
+# The last grant pays: it is not given back.
+credit 16000B => credit=0B
+return        => bytes=0B
 
 credits: asking first
 line: 100Gbps

@@ -22,18 +22,16 @@ dgsq: a container that is part filled
 9us enqueue 8320B
 9us send 4160B => tag=0.1/0 path=0
 
-# Bytes beyond the push wait for credit, and the tag says how many are charged.
+# Bytes beyond the push wait for credit, and the tag says how many are charged. 100
+# ns are 5,000 B: 840 are left for the second packet, which owes the rest.
 dgsq: credit
 rtt: 100ns
 ----
 0us enqueue 10000B
 0us send 4160B   => sent=yes scheduled=0B
-# 100 ns are 5,000 B: 840 are left.
-0us send 4160B   => sent=no
-0us credit 3319B
-0us send 4160B   => sent=no
-0us credit 3320B
 0us send 4160B   => sent=yes tag=0.1/0 scheduled=3320B
+0us send 1680B   => sent=no
+0us credit 3320B
 0us send 1680B   => sent=no
 0us credit 5000B
 0us send 1680B   => sent=yes scheduled=1680B backlog=0B
