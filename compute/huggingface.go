@@ -111,11 +111,10 @@ func Architectures() []string {
 	return names
 }
 
-// LoadHuggingFace reads the model that a config.json of Hugging Face describes.
-// No weights are needed. The error is config.Problems, with file, line and
-// column of what is wrong.
-func LoadHuggingFace(file string) (*Model, error) {
-	refuse := func(format string, args ...any) (*Model, error) {
+// readConfigFile reads a regular file, as far as a config.json can be long. The
+// error is config.Problems.
+func readConfigFile(file string) ([]byte, error) {
+	refuse := func(format string, args ...any) ([]byte, error) {
 		return nil, config.Problems{{Message: fmt.Sprintf(format, args...)}}
 	}
 	switch info, err := os.Stat(file); {
@@ -139,7 +138,7 @@ func LoadHuggingFace(file string) (*Model, error) {
 	if err != nil {
 		return refuse("cannot read %s: %v", file, cause(err))
 	}
-	return ReadHuggingFace(file, data)
+	return data, nil
 }
 
 // cause is err without the path that it repeats.
@@ -151,8 +150,10 @@ func cause(err error) error {
 	return err
 }
 
-// ReadHuggingFace is LoadHuggingFace of a text. The model is called as the folder
-// of a config.json, or as the file when that has another name. What a file says
+// ReadHuggingFace reads the model that a config.json of Hugging Face describes,
+// the text of file; no weights are needed. The model is called as the folder of a
+// config.json, or as the file when that has another name. The error is
+// config.Problems, with file, line and column of what is wrong. What a file says
 // is never guessed at: an unknown architecture, a key that may change the
 // structure and is not understood, and a value out of range are problems.
 func ReadHuggingFace(file string, data []byte) (*Model, error) {

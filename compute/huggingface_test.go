@@ -86,6 +86,11 @@ var hfCases = []hfCase{
 
 func hfFile(name string) string { return filepath.Join("testdata", "hf", name+".json") }
 
+func openHF(file string) (*Model, error) {
+	m, _, err := OpenModel(file)
+	return m, err
+}
+
 func hfText(t testing.TB, name string) []byte {
 	t.Helper()
 	data, err := os.ReadFile(hfFile(name))
@@ -118,7 +123,7 @@ func TestHuggingFaceCounts(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, hfCases, len(files), "every file is in the table")
 	for _, c := range hfCases {
-		m, err := LoadHuggingFace(hfFile(c.file))
+		m, err := openHF(hfFile(c.file))
 		require.NoError(t, err, c.file)
 		require.Equal(t, c.file, m.Name)
 		require.Empty(t, m.Notes, c.file)
@@ -148,7 +153,7 @@ func TestCatalogueIsTheHuggingFaceStructure(t *testing.T) {
 		want, err := LoadModel(name)
 		require.NoError(t, err)
 		require.NotEmpty(t, want.HuggingFace, name)
-		got, err := LoadHuggingFace(hfFile(strings.ToLower(name)))
+		got, err := openHF(hfFile(strings.ToLower(name)))
 		require.NoError(t, err)
 		got.Name, got.HuggingFace = want.Name, want.HuggingFace
 		require.Equal(t, want, got, name)
@@ -536,15 +541,40 @@ func TestHuggingFaceSyntax(t *testing.T) {
 	require.EqualError(t, err, fmt.Sprintf("f.json:%d:3: hidden_size: must be a whole number from 1 to 1048576, not -4096", line))
 
 	dir := t.TempDir()
-	_, err = LoadHuggingFace(dir)
+	_, err = openHF(dir)
 	require.ErrorContains(t, err, "is a folder: name the config.json in it")
-	_, err = LoadHuggingFace(filepath.Join(dir, "none.json"))
+	_, err = openHF(filepath.Join(dir, "none.json"))
 	require.ErrorContains(t, err, "there is no file ")
 	huge := filepath.Join(dir, "huge.json")
 	require.NoError(t, os.WriteFile(huge, nil, 0o644))
 	require.NoError(t, os.Truncate(huge, 1<<40))
-	_, err = LoadHuggingFace(huge)
+	_, err = openHF(huge)
 	require.ErrorContains(t, err, "has 1099511627776 bytes: a config.json has at most 4194304")
+}
+
+// A model is named, or its file is.
+func TestOpenModel(t *testing.T) {
+	m, file, err := OpenModel("deepseek-ai/DeepSeek-V3")
+	require.NoError(t, err)
+	require.Nil(t, file)
+	require.Equal(t, "DeepSeek-V3", m.Name)
+	m, file, err = OpenModel(hfFile("qwen3-8b"))
+	require.NoError(t, err)
+	require.Equal(t, hfText(t, "qwen3-8b"), file)
+	require.Equal(t, "qwen3-8b", m.Name)
+	_, _, err = OpenModel("./testdata/hf")
+	require.EqualError(t, err, "./testdata/hf is a folder: name the config.json in it")
+	_, _, err = OpenModel("testdata/hf")
+	require.ErrorContains(t, err, `"testdata/hf" is not a known model`)
+	require.ErrorContains(t, err, "; for the file write ./testdata/hf/config.json")
+	_, _, err = OpenModel("qwen3-9b")
+	require.ErrorContains(t, err, "did you mean Qwen3-8B?")
+	for ref, want := range map[string]bool{
+		"deepseek-v3": false, "deepseek-ai/DeepSeek-V3": false, "config.json": true, "a/b.json": true,
+		"./x": true, "../x": true, "/x": true, "": false,
+	} {
+		require.Equal(t, want, IsModelPath(ref), ref)
+	}
 }
 
 func TestHuggingFaceNames(t *testing.T) {

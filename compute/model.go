@@ -3,7 +3,9 @@ package compute
 import (
 	"embed"
 	"fmt"
+	"os"
 	"path"
+	"path/filepath"
 	"strings"
 
 	"github.com/tgssim/tgssim/internal/config"
@@ -155,6 +157,37 @@ func LoadModel(name string) (*Model, error) {
 		}
 	}
 	return nil, fmt.Errorf("%q is not a known model%s", name, config.Suggest(short, Models()))
+}
+
+// IsModelPath tells the path of a config.json from the name of a model, which may
+// have a slash too: it ends in .json or begins with /, ./ or ../.
+func IsModelPath(ref string) bool {
+	return strings.HasSuffix(ref, ".json") || filepath.IsAbs(ref) ||
+		strings.HasPrefix(ref, "./") || strings.HasPrefix(ref, "../")
+}
+
+// OpenModel returns the model of a name, as LoadModel does, or of a config.json by
+// path, as ReadHuggingFace does. file is the text of the config.json; nil for a
+// model of the catalogue.
+func OpenModel(ref string) (m *Model, file []byte, err error) {
+	if IsModelPath(ref) {
+		if file, err = readConfigFile(ref); err != nil {
+			return nil, nil, err
+		}
+		m, err = ReadHuggingFace(ref, file)
+		return m, file, err
+	}
+	if m, err = LoadModel(ref); err == nil {
+		return m, nil, nil
+	}
+	if info, at := os.Stat(ref); at == nil {
+		hint := ref
+		if info.IsDir() {
+			hint = path.Join(filepath.ToSlash(ref), "config.json")
+		}
+		err = fmt.Errorf("%w; for the file write ./%s", err, hint)
+	}
+	return nil, nil, err
 }
 
 // ReadModel reads a model file. It refuses unknown keys; the error is

@@ -82,7 +82,14 @@ func (m *Model) Format() string {
 	return fmt.Sprintf("%v, experts %v", m.Checkpoint, m.ExpertCheckpoint)
 }
 
-func billions(n int64) string { return strconv.FormatFloat(float64(n)/1e9, 'f', 2, 64) + " B" }
+// billions prints a number of parameters in billions, or in millions when it is
+// less than one.
+func billions(n int64) string {
+	if n < 1e9 {
+		return strconv.FormatFloat(float64(n)/1e6, 'f', 2, 64) + " M"
+	}
+	return strconv.FormatFloat(float64(n)/1e9, 'f', 2, 64) + " B"
+}
 
 func plural(n int, what string) string {
 	if n == 1 {

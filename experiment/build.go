@@ -25,6 +25,7 @@ import (
 // A Simulation is a scenario ready to run, once.
 type Simulation struct {
 	Scenario *scenarios.Scenario
+	Model    *compute.Model
 	Engine   *sim.Engine
 	Graph    *topology.Graph
 	Network  fabric.Network
@@ -54,17 +55,18 @@ func BuildWith(s *scenarios.Scenario, traces *Traces, options ...sim.Option) (*S
 }
 
 func build(s *scenarios.Scenario, traces *Traces, options []sim.Option) (*Simulation, error) {
-	model, err := compute.LoadModel(s.Model.Name)
-	if err != nil {
-		return nil, config.Problems{{Key: "model.name", Message: err.Error()}}
-	}
 	var ps config.Problems
+	model, structure, err := s.Model.Load()
+	if err != nil {
+		ps.Nest("model.name", err)
+		return nil, ps
+	}
 	gpu, file, err := s.GPU.Load()
 	if err != nil {
 		ps.Nest("gpu.name", err)
 		return nil, ps
 	}
-	b := &Simulation{Scenario: s, Engine: sim.New(options...)}
+	b := &Simulation{Scenario: s, Model: model, Engine: sim.New(options...)}
 	b.Prefill, err = newRank(s, gpu, model, &s.Serving.Prefill, 0)
 	nestRank(&ps, "prefill", err)
 	overlap, err := newRank(s, gpu, model, &s.Serving.Prefill, s.Serving.Prefill.CommSMs)
@@ -87,6 +89,9 @@ func build(s *scenarios.Scenario, traces *Traces, options []sim.Option) (*Simula
 	requests, b.inputs, err = loadWorkload(s, traces)
 	if file != nil {
 		b.inputs = append(b.inputs, Input{Path: s.GPU.Name, Bytes: int64(len(file)), SHA256: sha256.Sum256(file)})
+	}
+	if structure != nil {
+		b.inputs = append(b.inputs, Input{Path: s.Model.Name, Bytes: int64(len(structure)), SHA256: sha256.Sum256(structure)})
 	}
 	ps.Nest("workload", err)
 	if err := ps.Err(); err != nil {

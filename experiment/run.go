@@ -148,6 +148,7 @@ func (b *Simulation) notes(usage []serving.PoolUsage) (notes []string) {
 	}
 	notes = append(notes, sampleNotes(s.Network.SampleLayers, s.Model.Name, b.Prefill.MoELayers(), usage)...)
 	notes = append(notes, b.speculationNotes()...)
+	notes = append(notes, b.Model.Notes...)
 	return append(notes, engineNotes(b.Network, s.Network.Engine, s.Packet.Train, s.Congestion.Algorithm, s.Written)...)
 }
 

@@ -69,7 +69,8 @@ func (s *Scenario) NetworkSeed() uint64 {
 
 // Model picks a model of the catalogue and its number formats.
 type Model struct {
-	// Name is a name of `tgssim list models`.
+	// Name is a name of `tgssim list models`, or the path of a config.json of
+	// Hugging Face: ending in .json, or beginning with ./, ../ or /.
 	Name string `yaml:"name"`
 	// Weights is the format of the weights: checkpoint (as published), bf16 or
 	// fp8.
@@ -126,16 +127,8 @@ func (s *Scenario) derive() {
 // when a simulation is built from them.
 func (s *Scenario) Validate() error {
 	var ps config.Problems
-	name := func(key, name, verb string, load func() error) {
-		if name == "" {
-			ps.Addf(key, "is missing: write one of `tgssim list %s`", verb)
-		} else if err := load(); err != nil {
-			ps.Addf(key, "%v", err)
-		}
-	}
-	name("model.name", s.Model.Name, "models", func() error { _, err := compute.LoadModel(s.Model.Name); return err })
+	s.Model.validate(&ps)
 	s.GPU.validate(&ps, s.Cluster.NVLinkRate)
-	ps.Require(s.Model.KV != compute.AsCheckpoint, "model.kv", "checkpoints hold no KV cache: write bf16 or fp8")
 	ps.Nest("cluster", s.Cluster.Validate())
 	ps.Nest("network", s.Network.Validate())
 	ps.Nest("packet", s.Packet.Validate())

@@ -70,6 +70,9 @@ func (s *Study) Scenario(settings ...Setting) (*Scenario, error) {
 	if compute.IsProfilePath(c.GPU.Name) {
 		c.GPU.Name = relocate(tree, gpuName, c.GPU.Name)
 	}
+	if compute.IsModelPath(c.Model.Name) {
+		c.Model.Name = relocate(tree, modelName, c.Model.Name)
+	}
 	c.derive()
 	if err := c.Validate(); err != nil {
 		return nil, c.Locate(err)
@@ -98,15 +101,21 @@ func (s *Study) Decodes(settings ...Setting) error {
 	return ps.Err()
 }
 
-// Keys whose value is the path of a file; that of gpuName may be a name instead.
+// Keys whose value is the path of a file; those of gpuName and modelName may be
+// names instead.
 const (
 	tracePath = "workload.trace.path"
 	gpuName   = "gpu.name"
+	modelName = "model.name"
 )
+
+// fileKeys are those keys.
+var fileKeys = []string{gpuName, modelName, tracePath}
 
 // isFile tells whether the value of a key is the path of a file.
 func isFile(key, text string) bool {
-	return key == tracePath || key == gpuName && compute.IsProfilePath(text)
+	return key == tracePath || key == gpuName && compute.IsProfilePath(text) ||
+		key == modelName && compute.IsModelPath(text)
 }
 
 // lay returns the tree with the settings on it and without what its rules
@@ -181,7 +190,7 @@ func (s *Study) YAML(sweep Sweep) ([]byte, error) {
 			}
 		}
 	}
-	for _, key := range []string{gpuName, tracePath} {
+	for _, key := range fileKeys {
 		v := tree.Value(key)
 		text, _ := v.Text()
 		if !v.IsScalar() || !isFile(key, text) {
@@ -217,7 +226,7 @@ func (s *Study) Files(settings ...Setting) (files []string) {
 			return nil // Scenario says why
 		}
 	}
-	for _, key := range []string{gpuName, tracePath} {
+	for _, key := range fileKeys {
 		v := tree.Value(key)
 		if text, _ := v.Text(); v.IsScalar() && isFile(key, text) {
 			files = append(files, relocateFrom(v.Where(), text))

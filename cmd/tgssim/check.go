@@ -67,10 +67,13 @@ func describe(w io.Writer, b *experiment.Simulation) error {
 	p := &printer{w: w}
 	p.line("%s is a valid scenario: %s", s.Name, s.Description)
 	p.line("model     %s on %s, weights %s, KV %s", s.Model.Name, s.GPU.Name, s.Model.Weights, s.Model.KV)
+	p.model(b.Model)
 	p.line("cluster   %s", b.Graph.Summary())
 	p.derived(s.Derived())
 	p.pool("prefill", &s.Serving.Prefill, b.Prefill)
+	p.replicas(b.Model, s.Serving.Prefill.TP, b.Prefill)
 	p.pool("decode", &s.Serving.Decode, b.Decode)
+	p.replicas(b.Model, s.Serving.Decode.TP, b.Decode)
 	if free := b.Graph.GPUs() - s.Serving.Prefill.GPUs() - s.Serving.Decode.GPUs(); free > 0 {
 		p.line("unused    %d of the %d GPUs", free, b.Graph.GPUs())
 	}

@@ -4,12 +4,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"strconv"
-	"strings"
 
 	"github.com/spf13/cobra"
 
-	"github.com/tgssim/tgssim/compute"
 	"github.com/tgssim/tgssim/scenarios"
 )
 
@@ -102,49 +99,3 @@ func described(what string, names []string, describe func(string) (string, error
 	l.data = data
 	return l, nil
 }
-
-type modelRow struct {
-	Name             string `json:"name"`
-	HuggingFace      string `json:"hugging_face"`
-	Attention        string `json:"attention"`
-	Layers           int    `json:"layers"`
-	Experts          int    `json:"experts"`
-	TopK             int    `json:"top_k"`
-	Parameters       int64  `json:"parameters"`
-	ActiveParameters int64  `json:"active_parameters"`
-	KVBytesBF16      int64  `json:"kv_bytes_per_token_bf16"`
-	KVBytesFP8       int64  `json:"kv_bytes_per_token_fp8"`
-}
-
-func listModels() (listing, error) {
-	l := listing{header: []string{"model", "attention", "layers", "experts", "parameters", "active", "KV B/token (bf16)"}}
-	var data []modelRow
-	for _, name := range compute.Models() {
-		m, err := compute.LoadModel(name)
-		if err != nil {
-			return l, err
-		}
-		row := modelRow{
-			Name: m.Name, HuggingFace: m.HuggingFace, Attention: strings.ToUpper(string(m.Attention.Kind)), Layers: m.Layers,
-			Parameters: m.TotalParameters(), ActiveParameters: m.ActiveParameters(),
-			KVBytesBF16: m.KVBytesPerToken(compute.BF16), KVBytesFP8: m.KVBytesPerToken(compute.FP8),
-		}
-		experts := "dense"
-		if m.MoE != nil {
-			row.Experts, row.TopK = m.MoE.Experts, m.MoE.TopK
-			experts = fmt.Sprintf("top %d of %d", row.TopK, row.Experts)
-			if n := m.MoE.SharedExperts; n > 0 {
-				experts += fmt.Sprintf(" + %d shared", n)
-			}
-		}
-		data = append(data, row)
-		l.rows = append(l.rows, []string{
-			row.Name, row.Attention, strconv.Itoa(row.Layers), experts,
-			billions(row.Parameters), billions(row.ActiveParameters), strconv.FormatInt(row.KVBytesBF16, 10),
-		})
-	}
-	l.data = data
-	return l, nil
-}
-
-func billions(n int64) string { return strconv.FormatFloat(float64(n)/1e9, 'f', 2, 64) + " B" }
