@@ -296,50 +296,57 @@ func (f *FabricRule) build(c topology.Config) (twoTier, error) {
 	if rails == 1 && down(c.Nodes) <= float64(f.Radix) && (f.NodesPerLeaf == 0 || c.Nodes <= f.NodesPerLeaf) {
 		return twoTier{leaves: 1}, nil
 	}
-	nodes, uplinks, err := f.leaf(c, down)
-	if err != nil {
-		return twoTier{}, err
+	up := func(nodes int) float64 { // ports that their uplinks take
+		if c.UplinksPerLeaf > 0 || c.Oversubscription == 0 {
+			return float64(c.UplinksPerLeaf)
+		}
+		return down(nodes) / c.Oversubscription
 	}
-	leaves := rails * (c.Nodes / nodes)
+	if n := min(f.NodesPerLeaf, c.Nodes); n > 0 {
+		switch {
+		case c.Nodes%n != 0:
+			return twoTier{}, fmt.Errorf("%d servers do not fill leaves of nodes_per_leaf %d evenly", c.Nodes, n)
+		case !f.fits(down(n), up(n)):
+			return twoTier{}, fmt.Errorf("%d servers take %.4g ports of a leaf and %.4g for uplinks (oversubscription %g): "+
+				"they must be whole and at most %d in all", n, down(n), up(n), c.Oversubscription, f.Radix)
+		}
+		return f.join(c.Nodes, rails*(c.Nodes/n), int(math.Round(up(n))))
+	}
+	var first error
+	for n := c.Nodes; n >= 1; n-- {
+		if c.Nodes%n != 0 || !f.fits(down(n), up(n)) {
+			continue
+		}
+		t, err := f.join(c.Nodes, rails*(c.Nodes/n), int(math.Round(up(n))))
+		if err == nil {
+			return t, nil
+		}
+		if first == nil {
+			first = err
+		}
+	}
+	if first == nil {
+		first = fmt.Errorf("no number of servers that divides %d fills a leaf of %d ports with whole uplinks: one server takes %.4g ports and %.4g for uplinks (oversubscription %g)",
+			c.Nodes, f.Radix, down(1), up(1), c.Oversubscription)
+	}
+	return twoTier{}, first
+}
+
+// fits tells whether a leaf has the ports, and its uplinks are whole.
+func (f *FabricRule) fits(down, up float64) bool {
+	n := math.Round(up)
+	return n >= 1 && math.Abs(up-n) <= 1e-9*n && down+n <= float64(f.Radix)
+}
+
+// join finds the fewest spines that share the uplinks of the leaves evenly.
+func (f *FabricRule) join(servers, leaves, uplinks int) (twoTier, error) {
 	for spines := 1; spines <= uplinks; spines++ {
 		if uplinks%spines == 0 && leaves*(uplinks/spines) <= f.Radix {
 			return twoTier{leaves, spines}, nil
 		}
 	}
 	return twoTier{}, fmt.Errorf("%d servers need %d leaves, and a spine of %d ports reaches no more than %d: "+
-		"use a larger radix, more oversubscription or fewer servers", c.Nodes, leaves, f.Radix, f.Radix)
-}
-
-// leaf finds the servers under a leaf, or under each leaf of a block of rails,
-// and its uplinks. down is the number of its ports that so many servers take.
-func (f *FabricRule) leaf(c topology.Config, down func(nodes int) float64) (nodes, uplinks int, err error) {
-	up := func(nodes int) float64 {
-		if c.UplinksPerLeaf > 0 || c.Oversubscription == 0 {
-			return float64(c.UplinksPerLeaf)
-		}
-		return down(nodes) / c.Oversubscription
-	}
-	fits := func(nodes int) bool {
-		u := math.Round(up(nodes))
-		return u >= 1 && math.Abs(up(nodes)-u) <= 1e-9*u && down(nodes)+u <= float64(f.Radix)
-	}
-	if n := min(f.NodesPerLeaf, c.Nodes); n > 0 {
-		switch {
-		case c.Nodes%n != 0:
-			return 0, 0, fmt.Errorf("%d servers do not fill leaves of nodes_per_leaf %d evenly", c.Nodes, n)
-		case !fits(n):
-			return 0, 0, fmt.Errorf("%d servers take %.4g ports of a leaf and %.4g for uplinks (oversubscription %g): "+
-				"they must be whole and at most %d in all", n, down(n), up(n), c.Oversubscription, f.Radix)
-		}
-		return n, int(math.Round(up(n))), nil
-	}
-	for n := min(c.Nodes, f.Radix); n >= 1; n-- {
-		if c.Nodes%n == 0 && fits(n) {
-			return n, int(math.Round(up(n))), nil
-		}
-	}
-	return 0, 0, fmt.Errorf("no number of servers that divides %d fills a leaf of %d ports with whole uplinks: one server takes %.4g ports and %.4g for uplinks (oversubscription %g)",
-		c.Nodes, f.Radix, down(1), up(1), c.Oversubscription)
+		"use a larger radix, more oversubscription or fewer servers", servers, leaves, f.Radix, f.Radix)
 }
 
 // gpus works out the instances from a ratio of GPUs.

@@ -91,6 +91,7 @@ func FuzzLoad(f *testing.F) {
 		f.Add(text)
 	}
 	f.Add([]byte("extends: ./fuzz.yaml\n"))
+	f.Add([]byte("extends: deepseek-v3-h800-pd\nscale: {fabric: {radix: 64}, gpus: {prefill: 3, decode: 2}, load: {rate_per_gpu: 1/s}}\nsweep: {axes: {cluster.nodes: [1..4*2]}}\n"))
 	f.Add([]byte("model: {name: qwen3-8b}\ngpu: {name: h20}\nworkload: {trace: {path: x, speedup: 1e300}}\n"))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		file := filepath.Join(t.TempDir(), "fuzz.yaml")

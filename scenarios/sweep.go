@@ -226,6 +226,7 @@ func readItem(at string, v config.Value, ps *config.Problems) Axis {
 // keyAxis makes the axis of one key.
 func keyAxis(key, where string, list config.Value, ps *config.Problems) Axis {
 	a := Axis{Name: key, Where: where}
+	seen := map[string]bool{}
 	add := func(v config.Value) {
 		label := v.String()
 		if text, quoted := "", false; v.IsScalar() {
@@ -233,10 +234,11 @@ func keyAxis(key, where string, list config.Value, ps *config.Problems) Axis {
 				label = text
 			}
 		}
-		if slices.ContainsFunc(a.Values, func(x AxisValue) bool { return x.Label == label }) {
+		if seen[label] {
 			complain(ps, key, v, "%s is there twice", label)
 			return
 		}
+		seen[label] = true
 		a.Values = append(a.Values, AxisValue{Label: label, Settings: []Setting{{key, v}}})
 	}
 	for _, v := range list.Items() {
@@ -244,6 +246,10 @@ func keyAxis(key, where string, list config.Value, ps *config.Problems) Axis {
 		if err != nil {
 			complain(ps, key, v, "%v", err)
 			continue
+		}
+		if len(a.Values)+len(expanded) > MaxValues {
+			complain(ps, key, v, "more than %d values", MaxValues)
+			break
 		}
 		for _, x := range expanded {
 			add(x)
