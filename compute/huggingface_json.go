@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/tgssim/tgssim/internal/config"
@@ -78,7 +79,7 @@ func (f jsonFile) parse() (*jsonValue, error) {
 	}
 	p := jsonParser{file: f, dec: json.NewDecoder(bytes.NewReader(f.data))}
 	p.dec.UseNumber()
-	root, err := p.value("")
+	root, err := p.value()
 	if err != nil {
 		return nil, err
 	}
@@ -96,8 +97,12 @@ func (f jsonFile) parse() (*jsonValue, error) {
 type jsonParser struct {
 	file     jsonFile
 	dec      *json.Decoder
+	path     []string // the keys around what is being read
 	problems config.Problems
 }
+
+// maxProblems bounds what is told of one file.
+const maxProblems = 20
 
 // next is the offset of the next token's first byte.
 func (p *jsonParser) next() int {
@@ -108,18 +113,18 @@ func (p *jsonParser) next() int {
 	return at
 }
 
-func (p *jsonParser) value(path string) (*jsonValue, error) {
+func (p *jsonParser) value() (*jsonValue, error) {
 	v := &jsonValue{at: p.next()}
 	token, err := p.dec.Token()
 	if err != nil {
-		return nil, config.Problems{p.file.problem(v.at, path, "is not JSON: %v", err)}
+		return nil, config.Problems{p.file.problem(v.at, "", "is not JSON: %v", err)}
 	}
 	switch token := token.(type) {
 	case json.Delim:
 		if token == '{' {
-			return v, p.object(path, v)
+			return v, p.object(v)
 		}
-		return v, p.list(path, v)
+		return v, p.list(v)
 	case string:
 		v.kind, v.text = jsonString, token
 	case json.Number:
@@ -133,10 +138,10 @@ func (p *jsonParser) value(path string) (*jsonValue, error) {
 	return v, nil
 }
 
-func (p *jsonParser) list(path string, v *jsonValue) error {
+func (p *jsonParser) list(v *jsonValue) error {
 	v.kind = jsonList
 	for p.dec.More() {
-		item, err := p.value(fmt.Sprintf("%s[%d]", path, len(v.items)))
+		item, err := p.value()
 		if err != nil {
 			return err
 		}
@@ -146,7 +151,7 @@ func (p *jsonParser) list(path string, v *jsonValue) error {
 	return err
 }
 
-func (p *jsonParser) object(path string, v *jsonValue) error {
+func (p *jsonParser) object(v *jsonValue) error {
 	v.kind, v.members = jsonObject, map[string]*jsonValue{}
 	for p.dec.More() {
 		at := p.next()
@@ -155,17 +160,21 @@ func (p *jsonParser) object(path string, v *jsonValue) error {
 			return err
 		}
 		key, _ := token.(string)
-		inner := abridged(key)
-		if path != "" {
-			inner = path + "." + inner
-		}
-		member, err := p.value(inner)
+		p.path = append(p.path, key)
+		member, err := p.value()
 		if err != nil {
 			return err
 		}
 		member.at = at
 		if first := v.members[key]; first != nil {
-			p.problems = append(p.problems, p.file.problem(at, inner, "is written twice; first at %s", p.file.where(first.at)))
+			p.problems = append(p.problems, p.file.problem(at, abridged(strings.Join(p.path, ".")),
+				"is written twice; first at %s", p.file.where(first.at)))
+			if len(p.problems) == maxProblems {
+				return p.problems
+			}
+		}
+		p.path = p.path[:len(p.path)-1]
+		if v.members[key] != nil {
 			continue
 		}
 		v.keys = append(v.keys, key)
@@ -211,11 +220,19 @@ func (v *jsonValue) blank() bool {
 	return len(v.members) == 0
 }
 
-// abridged is s, cut when it is long.
+// abridged is s in one printable line, cut when it is long.
 func abridged(s string) string {
 	const most = 80
-	if utf8.RuneCountInString(s) <= most {
-		return s
+	var b strings.Builder
+	n := 0
+	for _, c := range s {
+		if n++; n > most {
+			return b.String() + "..."
+		}
+		if !unicode.IsPrint(c) {
+			c = utf8.RuneError
+		}
+		b.WriteRune(c)
 	}
-	return string([]rune(s)[:most]) + "..."
+	return b.String()
 }

@@ -31,6 +31,7 @@ var (
 // numerics, training, tokens, and how a library runs the model.
 var ignoredKeys = wordSet(`
 	architectures model_type torch_dtype dtype quantization_config text_config
+	attn_implementation experts_implementation n_ctx n_positions max_seq_len
 	_name_or_path _attn_implementation _attn_implementation_internal _attn_implementation_autoset _commit_hash auto_map
 	transformers_version name_or_path is_decoder is_encoder_decoder is_causal use_cache return_dict output_attentions
 	output_hidden_states output_router_logits torchscript use_bfloat16 pruned_heads chunk_size_feed_forward

@@ -3,7 +3,6 @@ package compute
 import (
 	"fmt"
 	"strconv"
-	"strings"
 )
 
 // model reads the structure. It goes on after a problem, so that all are told at
@@ -60,7 +59,9 @@ func (r *hfReader) groupedAttention(f *family, m *Model) {
 	r.headDim(f, m)
 	switch f.norm {
 	case normAlways:
-		a.QKNorm = true
+		if a.QKNorm = r.flag([]string{"use_qk_norm"}, true); !a.QKNorm {
+			r.refuse("use_qk_norm", r.root.members["use_qk_norm"], "is false, but %s always normalises queries and keys", f.architecture)
+		}
 	case normByKey:
 		a.QKNorm = r.flag([]string{"use_qk_norm"}, false)
 	}
@@ -291,77 +292,77 @@ func (r *hfReader) groups(f *family, e *MoE) {
 // except it.
 func (r *hfReader) denseLayers(m *Model) int {
 	dense := make([]bool, m.Layers)
-	except := func(which func(i int) bool) {
-		for i := range dense {
-			dense[i] = dense[i] || which(i)
-		}
-	}
 	if r.family == "Qwen3MoeForCausalLM" {
-		if step := r.optional([]string{"decoder_sparse_step"}, 1, maxLayers, 1); step > 1 {
-			except(func(i int) bool { return (i+1)%step != 0 })
+		step := r.optional([]string{"decoder_sparse_step"}, 1, maxLayers, 1)
+		for i := range dense {
+			dense[i] = (i+1)%step != 0
 		}
-		if only := r.list("mlp_only_layers"); only != nil {
-			for i, v := range only.items {
-				layer := r.whole(fmt.Sprintf("mlp_only_layers[%d]", i), v, 0, max(0, m.Layers-1), 0)
-				except(func(i int) bool { return i == layer })
+		for i, v := range itemsOf(r.list("mlp_only_layers")) {
+			if layer := r.whole(fmt.Sprintf("mlp_only_layers[%d]", i), v, 0, max(0, m.Layers-1), 0); layer < m.Layers {
+				dense[layer] = true
 			}
 		}
 	} else {
 		first := []string{"first_k_dense_replace"}
-		n := r.optional(first, 0, max(0, m.Layers), 0)
-		except(func(i int) bool { return i < n })
-		listed := r.layerList(m, "mlp_layer_types", except)
-		listed = r.layerFrequency(m, except) || listed
+		for i := range r.optional(first, 0, m.Layers, 0) {
+			dense[i] = true
+		}
+		listed := r.layerList("mlp_layer_types", dense)
+		listed = r.layerFrequency(dense) || listed
 		if !r.given(first) && !listed {
 			r.missing(first, "write how many of the first layers are dense, 0 if none")
 		}
 	}
-	n, leading := 0, true
-	for _, d := range dense {
-		if !d {
-			leading = false
-			continue
+	n, leading := 0, 0
+	for i, d := range dense {
+		if d {
+			n++
 		}
-		n++
-		if !leading {
-			m.Notes = []string{fmt.Sprintf("%s: dense layers lie between MoE layers; they are simulated before them", r.file.name)}
+		if n == i+1 {
+			leading = n
 		}
+	}
+	if n > leading {
+		m.Notes = append(m.Notes, fmt.Sprintf("%s: dense layers lie between MoE layers; they are simulated before them", r.file.name))
 	}
 	return n
 }
 
-// layerFrequency reads moe_layer_freq: a number (every so many layers have
-// experts) or a list of 0 and 1 by layer.
-func (r *hfReader) layerFrequency(m *Model, except func(func(int) bool)) (listed bool) {
+// layerFrequency marks dense layers by moe_layer_freq: a number (every so many
+// layers have experts) or a list by layer.
+func (r *hfReader) layerFrequency(dense []bool) (listed bool) {
 	const key = "moe_layer_freq"
 	_, v := r.get([]string{key})
 	switch {
 	case v == nil || v.kind == jsonNull:
 	case v.kind == jsonList:
-		return r.layerList(m, key, except)
+		return r.layerList(key, dense)
 	default:
 		freq := r.whole(key, v, 1, maxLayers, 1)
-		except(func(i int) bool { return i%freq != 0 })
+		for i := range dense {
+			dense[i] = dense[i] || i%freq != 0
+		}
 	}
 	return false
 }
 
-// layerList reads a list that says of each layer whether it has experts: 1 or
-// "sparse", or not: 0 or "dense".
-func (r *hfReader) layerList(m *Model, key string, except func(func(int) bool)) (listed bool) {
+// layerList marks dense layers by a list that says of each layer whether it has
+// experts: 1 or "sparse", or not: 0 or "dense".
+func (r *hfReader) layerList(key string, dense []bool) (listed bool) {
 	list := r.list(key)
 	if list == nil {
 		return false
 	}
-	if len(list.items) != m.Layers {
-		r.refuse(key, list, "must say of all %d layers, not of %d, whether they have experts", m.Layers, len(list.items))
+	if len(list.items) != len(dense) {
+		r.refuse(key, list, "must say of all %d layers, not of %d, whether they have experts", len(dense), len(list.items))
 		return true
 	}
 	for i, v := range list.items {
-		switch strings.TrimSuffix(v.text, ".0") {
-		case "0", "dense":
-			except(func(layer int) bool { return layer == i })
-		case "1", "sparse":
+		n, ok := wholeNumber(v.text)
+		switch {
+		case v.kind == jsonNumber && ok && n == 0, v.kind == jsonString && v.text == "dense":
+			dense[i] = true
+		case v.kind == jsonNumber && ok && n == 1, v.kind == jsonString && v.text == "sparse":
 		default:
 			r.refuse(fmt.Sprintf("%s[%d]", key, i), v, `must be 0 or "dense", 1 or "sparse", not %s`, v.found())
 			return true

@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
@@ -63,6 +64,7 @@ var hfCases = []hfCase{
 	// arXiv 2505.09388, tables 1 and 2.
 	{"qwen3-235b-a22b", 94, 128, 235093634560, 22190763520, 192512, "235", "22", true, "tensors"},
 	{"qwen3-30b-a3b", 48, 128, 30532122624, 3353032704, 98304, "30.5", "3.3", false, "tensors"},
+	{"qwen3-coder-480b-a35b", 62, 160, 480154875392, 35474765312, 253952, "480", "35", false, "tensors"},
 	{"qwen3-32b", 64, 0, 32762123264, 32762123264, 262144, "32.8", "32.8", false, "tensors"},
 	{"qwen3-14b", 40, 0, 14768307200, 14768307200, 163840, "14.8", "14.8", false, "tensors"},
 	{"qwen3-8b", 36, 0, 8190735360, 8190735360, 147456, "8.2", "8.2", false, "tensors"},
@@ -469,6 +471,8 @@ func TestHuggingFaceProblems(t *testing.T) {
 		{"llama-3.1-8b", map[string]any{"attention_chunk_size": 8192}, "attention_chunk_size: is not known of"},
 		{"llama-3.1-8b", map[string]any{"partial_rotary_factor": 1.5}, "partial_rotary_factor: must be above 0 and at most 1"},
 		{"llama-3.1-8b", map[string]any{"dtype": "float8_e4m3fn"}, `dtype: must be bfloat16, float16 or float32, not "float8_e4m3fn"`},
+		{"qwen3-8b", map[string]any{"use_qk_norm": false}, "use_qk_norm: is false, but Qwen3ForCausalLM always normalises queries and keys"},
+		{"llama-3.1-8b", map[string]any{"new\nlayers": 1}, "new\ufffdlayers: is not known of"},
 		{"qwen3-8b", map[string]any{"num_key_value_heads": nil}, "num_key_value_heads: is missing: write it, or null"},
 		{"mistral-7b-v0.1", map[string]any{"sliding_window": nil}, "sliding_window: is missing: write it, or null"},
 		{"qwen2.5-7b", map[string]any{"attention_bias": false}, "attention_bias: is false, but Qwen2ForCausalLM always has biases"},
@@ -524,6 +528,7 @@ func TestHuggingFaceSyntax(t *testing.T) {
 		{"{} {}", "f.json:1:4: is not JSON: invalid character '{' after top-level value"},
 		{"[1]", "f.json:1:1: must be a JSON object, not a list"},
 		{"  3", "f.json:1:3: must be a JSON object, not 3"},
+		{"[{\"a\": {\"b\": 1,\n \"b\": 2}}]", "f.json:2:2: a.b: is written twice"},
 		{"{\"a\": {\"b\": 1,\n \"b\": 2}}", "f.json:2:2: a.b: is written twice; first at f.json:1:8"},
 		{"{\"hidden_size\": 1, \"hidden_size\": 1}", "f.json:1:20: hidden_size: is written twice; first at f.json:1:2"},
 		{strings.Repeat("[", 20000), "f.json:1:10001: is not JSON: invalid character '[' exceeded max depth"},
@@ -575,6 +580,37 @@ func TestOpenModel(t *testing.T) {
 	} {
 		require.Equal(t, want, IsModelPath(ref), ref)
 	}
+}
+
+// A hostile file is refused in no time, and in few words.
+func TestHuggingFaceFloods(t *testing.T) {
+	structure := strings.TrimSpace(string(hfText(t, "qwen3-30b-a3b")))
+	structure = structure[:len(structure)-1]
+	flood := func(part string, n int) string {
+		var b strings.Builder
+		for i := range n {
+			fmt.Fprintf(&b, part, i)
+		}
+		return b.String()
+	}
+	for name, text := range map[string]string{
+		"the same key":    structure + flood(`, "a": 1%.0d`, 50_000) + "}",
+		"structural keys": structure + flood(`, "layer_%d": 1`, 50_000) + "}",
+		"wrong items":     structure[:strings.LastIndex(structure, `"mlp_only_layers"`)] + `"mlp_only_layers": [` + strings.Repeat("-1,", 250_000) + "0]}",
+		"depth":           strings.Repeat("[", 9000) + flood("{\"a\":%d},", 50_000) + "0" + strings.Repeat("]", 9000),
+	} {
+		start := time.Now()
+		_, err := ReadHuggingFace("f.json", []byte(text))
+		require.Less(t, time.Since(start), 20*time.Second, name)
+		var ps config.Problems
+		require.ErrorAs(t, err, &ps, name)
+		require.LessOrEqual(t, len(ps), maxProblems+8, name)
+		require.Less(t, len(err.Error()), 10_000, name)
+	}
+	m, err := ReadHuggingFace("f.json", []byte(structure+flood(`, "x%d": 1`, 30_000)+"}"))
+	require.NoError(t, err)
+	require.Len(t, m.Notes, 11)
+	require.Equal(t, "f.json: nor were 29990 other keys", m.Notes[10])
 }
 
 func TestHuggingFaceNames(t *testing.T) {

@@ -21,6 +21,9 @@ type hfReader struct {
 
 // refuse records a problem with the value of a key.
 func (r *hfReader) refuse(key string, v *jsonValue, format string, args ...any) {
+	if len(r.problems) >= maxProblems {
+		return
+	}
 	r.problems = append(r.problems, r.file.problem(v.at, abridged(key), format, args...))
 }
 
@@ -153,17 +156,24 @@ func (r *hfReader) list(key string) (v *jsonValue) {
 }
 
 // unread refuses keys that say how the model is built and were not understood,
-// and returns the others that nothing is known of.
+// and returns notes of the others that nothing is known of.
 func (r *hfReader) unread() (notes []string) {
+	const most = 10
+	more := 0
 	for _, key := range r.root.keys {
 		v := r.root.members[key]
 		switch {
 		case r.read[key] || ignoredKeys[key] || v.blank():
 		case looksStructural(key):
 			r.refuse(key, v, "is not known of %s and may change its structure: remove it if it does not, or set it to null", r.family)
+		case len(notes) == most:
+			more++
 		default:
 			notes = append(notes, fmt.Sprintf("%s: the key %q was not read", r.file.where(v.at), abridged(key)))
 		}
+	}
+	if more > 0 {
+		notes = append(notes, fmt.Sprintf("%s: nor were %s", r.file.name, plural(more, "other key")))
 	}
 	return notes
 }
