@@ -136,7 +136,7 @@ func (t *Traffic) Run(ctx context.Context, report func(Progress)) (*TrafficResul
 		Flows: t.results, End: t.Engine.Now(), Events: t.Engine.Events(), Fingerprint: t.Engine.Fingerprint(),
 		Loads: t.Network.Loads(nil),
 		Ports: portStats(t.Network, t.Graph),
-		Notes: engineNotes(t.Network, f.Network.Engine, f.Packet.Train, f.Congestion.Algorithm, f.Written),
+		Notes: engineNotes(t.Network, f.Network.Engine, f.Packet.Train, f.Written),
 	}
 	if n, ok := t.Network.(*packet.Network); ok {
 		c := n.Counters()

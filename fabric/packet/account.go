@@ -28,7 +28,8 @@ func (d DropReason) String() string {
 	return [...]string{"none", "headroom", "pool", "queue", "link-down", "nic-buffer", "out-of-order", "reorder-window"}[d]
 }
 
-// Counters count what has happened in the whole network.
+// Counters count what has happened in the whole network. Packets are MTUs, also
+// in trains.
 type Counters struct {
 	// Dropped counts packets by reason; the receivers' reasons are no losses.
 	Dropped [NumDropReasons]int64
@@ -52,12 +53,12 @@ func (n *Network) Counters() Counters { return n.count }
 
 // drop loses a packet.
 func (n *Network) drop(id uint32, why DropReason) {
-	n.count.Dropped[why]++
+	n.discard(&n.packets[id], why)
 	n.release(id)
 }
 
 // discard counts a packet that its receiver throws away.
-func (n *Network) discard(_ *packet, why DropReason) { n.count.Dropped[why]++ }
+func (n *Network) discard(p *packet, why DropReason) { n.count.Dropped[why] += int64(p.count) }
 
 // Totals returns the conservation account as of now. A run of a collective is
 // one message.
@@ -85,7 +86,7 @@ func (n *Network) Loads(dst []fabric.LinkLoad) []fabric.LinkLoad {
 		if n.isNVLink(topology.LinkID(l)) {
 			continue
 		}
-		s := n.ports[l].load(n.unit)
+		s := n.ports[l].load(n.train, n.mtu)
 		load := fabric.LinkLoad{Link: topology.LinkID(l), Wire: units.Bytes(s.wire)}
 		for c := range fabric.NumClasses {
 			load.Payload[c] = units.Bytes(s.payload[c])
@@ -125,7 +126,7 @@ func (n *Network) PortStats(l topology.LinkID) PortStats {
 	if now := n.engine.Now(); !pt.nic {
 		sp.stats.observe(pt, now)
 	}
-	sent := pt.load(n.unit)
+	sent := pt.load(n.train, n.mtu)
 	s := PortStats{
 		Link: l, Packets: sent.packets, Marked: sp.stats.marked, Control: sent.control, Dropped: sp.stats.dropped,
 		Pauses: ps.pauses, PausedFor: ps.pausedFor, MaxDepth: units.Bytes(sp.stats.most),

@@ -45,7 +45,7 @@ func permutation(n int, bytes units.Bytes) []fabric.Message {
 // dataHops is the number of data packets that links have carried.
 func dataHops(n *Network) (hops int64) {
 	for l := range n.ports {
-		for _, p := range n.ports[l].load(n.unit).packets {
+		for _, p := range n.ports[l].load(n.train, n.mtu).packets {
 			hops += p
 		}
 	}

@@ -108,7 +108,7 @@ func (c *collective) layOut(across, inside []fabric.Share, qps int64) error {
 			switch {
 			case n.graph.ServerOf(first.Src) != n.graph.ServerOf(first.Dst):
 				for qp := range qps {
-					if len(n.pathOf(first.Src, first.Dst, uint32(qp)*uint32(fabric.NumClasses)+uint32(c.class))) == 0 {
+					if len(n.somePath(first.Src, first.Dst, uint32(qp)*uint32(fabric.NumClasses)+uint32(c.class))) == 0 {
 						return fmt.Errorf("there is no path from gpu%d to gpu%d", first.Src, first.Dst)
 					}
 					c.addPair(n.queuePair(first.Src, first.Dst, c.class, uint32(qp)), shares[i:end], qp, qps)

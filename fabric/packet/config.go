@@ -14,9 +14,12 @@ import (
 // Config is what the packet engine needs beside the packet's size
 // (fabric.Config) and what paces flows and fills buffers (congestion.Config).
 type Config struct {
-	// Train is the number of MTUs that move as one unit: 1 is exact; k divides
-	// the events by k and makes every store-and-forward, and every turn of a
-	// round-robin, k packets long.
+	// Train is the most MTUs that move as one unit: 1 is exact; k divides the
+	// events by up to k. Each MTU is marked, lost and acknowledged as a packet of
+	// its own and switches forward them one by one, but every turn of a
+	// round-robin is k packets long, and so is what a pause cannot stop any more,
+	// for which headroom grows by 2 (k-1) packets. A flow that is paced sends
+	// trains that are shorter in proportion. docs/performance.md has the error.
 	Train int `yaml:"train"`
 	// Path is which path a packet takes.
 	Path PathConfig `yaml:"path"`

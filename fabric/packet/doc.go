@@ -39,7 +39,12 @@
 //   - PFC pauses last until XON; refresh frames are left out (84 B every 40 to
 //     80 us, less than 0.01 % of the wire).
 //   - The switch stores every packet before it forwards it; there is no
-//     cut-through.
+//     cut-through. Of a train it stores the first packet only.
+//   - A train that is on the wire is not cut by a pause or a fault: it shares the
+//     fate of its first packet.
+//   - A cable of less speed keeps its weight in ECMP, as with switches whose
+//     routing knows up and down only: flows that hash onto it are slow, and spray
+//     waits for the slowest path. Only failure and repair change routes.
 //   - A packet decides its path where it is sent. In a leaf-spine that is where a
 //     leaf would decide.
 //

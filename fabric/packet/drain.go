@@ -19,11 +19,13 @@ type drain struct {
 func (n *Network) drainLater(id uint32, p *packet, now sim.Time) {
 	at := n.receivers[p.qp].nic
 	rx := &n.nics[at].rx
-	size, room := units.Bytes(p.wire), n.config.Packet.NIC.DrainBuffer
-	if rx.used+size > room {
-		n.drop(id, DropNIC)
-		return
+	room := n.config.Packet.NIC.DrainBuffer
+	for rx.used+units.Bytes(p.wire) > room {
+		if n.shorten(id, p, DropNIC); p.count == 0 {
+			return
+		}
 	}
+	size := units.Bytes(p.wire)
 	rx.used += size
 	rx.link = n.routes[p.at-1]
 	if !rx.filled {

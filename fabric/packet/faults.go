@@ -119,7 +119,11 @@ func (n *Network) lostOnWire(l uint32, p *packet, now sim.Time) bool {
 	}
 	pt := &n.ports[l]
 	last := now - n.graph.SwitchLatency(n.graph.Links[l].To) // its last bit arrived
-	first := last - n.graph.Links[l].Delay - pt.time(p.wire) // its first bit left
+	wire := p.wire
+	if p.count > 1 && !pt.whole {
+		wire = n.mtu + n.header // a train shares the fate of its first MTU
+	}
+	first := last - n.graph.Links[l].Delay - pt.time(wire) // its first bit left
 	return down > first && down <= last
 }
 

@@ -80,10 +80,10 @@ type Network struct {
 type settings struct {
 	config           Settings
 	path             PathConfig
-	spraying         bool // the path is chosen packet by packet
-	unit             units.Bytes
+	spraying         bool   // the path is chosen packet by packet
+	train            uint32 // MTUs
 	mtu, header      uint32
-	fullWire         uint32 // a unit with its headers
+	fullWire         uint32 // a train with its headers
 	ackWire          uint32
 	ackEvery         uint16
 	ackQueueing      bool
@@ -206,8 +206,8 @@ func (n *Network) apply(s Settings, seed uint64) {
 	n.config, n.path = s, c.Path
 	n.spraying = c.Path.Choice == PathFlowlet || sprays(c.Path.Choice)
 	n.mtu, n.header = uint32(s.Fabric.MTU), uint32(s.Fabric.Header)
-	n.unit = s.Fabric.MTU * units.Bytes(c.Train)
-	n.fullWire = (n.mtu + n.header) * uint32(c.Train)
+	n.train = uint32(c.Train)
+	n.fullWire = (n.mtu + n.header) * n.train
 	n.ackWire, n.ackEvery, n.ackQueueing = uint32(t.AckBytes), uint16(t.AckEvery), t.AckQueueing
 	n.selective = t.Recovery == RecoverySelective || t.Recovery == RecoveryAuto && sprays(c.Path.Choice)
 	n.reorderWindow, n.reorderTolerance = uint32(t.ReorderWindow), uint32(t.ReorderTolerance)
@@ -278,6 +278,7 @@ func (n *Network) layPorts() error {
 			pt.owner = n.switchOf(link.From)
 		}
 		pt.fly = link.Delay + g.SwitchLatency(link.To)
+		pt.whole = g.Nodes[link.To].Kind == topology.KindNIC
 		n.setRate(pt, link.Rate)
 	}
 	if len(g.Links) >= 1<<29 {
@@ -290,7 +291,11 @@ func (n *Network) layPorts() error {
 func (n *Network) setRate(pt *port, rate units.Rate) {
 	pt.rate = rate
 	pt.ser = pt.time(n.fullWire)
-	pt.arriveIn = n.engine.NewLane(pt.ser + pt.fly)
+	first := pt.ser
+	if !pt.whole {
+		first = pt.time(n.mtu + n.header)
+	}
+	pt.arriveIn = n.engine.NewLane(first + pt.fly)
 	pt.doneIn = n.engine.NewLane(pt.ser)
 }
 

@@ -201,7 +201,7 @@ func (n *Network) emit(nc *nic, pt *port, prio int, now sim.Time) uint32 {
 	}
 	id := n.alloc()
 	p, q := &n.packets[id], &n.senders[qp]
-	n.segment(p, q, qp)
+	n.segment(p, q, qp, n.trainOf(nc, q, now))
 	if n.spraying {
 		p.at = n.choosePath(q, qp, now)
 	}

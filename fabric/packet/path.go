@@ -38,7 +38,7 @@ func (n *Network) queuePair(src, dst topology.GPU, class fabric.Class, qp uint32
 // newQueuePair connects a queue pair.
 func (n *Network) newQueuePair(k qpKey, class fabric.Class) uint32 {
 	id := uint32(len(n.senders))
-	path := n.pathOf(k.src, k.dst, k.number)
+	path := n.somePath(k.src, k.dst, k.number)
 	if len(path) == 0 {
 		panic(fmt.Sprintf("packet: there is no path from gpu%d to gpu%d", k.src, k.dst))
 	}
@@ -59,7 +59,7 @@ func (n *Network) newQueuePair(k qpKey, class fabric.Class) uint32 {
 		back: n.engine.NewLane(n.replyTime(path)),
 	}
 	if n.ackQueueing {
-		r.route = n.layRoute(n.pathBack(k))
+		r.route = n.layRoute(n.somePath(k.dst, k.src, k.number))
 	}
 	n.senders = append(n.senders, s)
 	n.receivers = append(n.receivers, r)
@@ -67,8 +67,8 @@ func (n *Network) newQueuePair(k qpKey, class fabric.Class) uint32 {
 	return id
 }
 
-// pathOf is the path of a queue pair that stays on one; it is valid until the
-// next call.
+// pathOf is the path of a queue pair that stays on one, or empty when failures
+// have left none; it is valid until the next call.
 func (n *Network) pathOf(src, dst topology.GPU, number uint32) []topology.LinkID {
 	key := routing.RoCE(uint32(src), uint32(dst), number)
 	if n.path.Choice == PathStatic {
@@ -88,6 +88,16 @@ func (n *Network) pathOf(src, dst topology.GPU, number uint32) []topology.LinkID
 	} else {
 		n.scratch = n.paths.Path(src, dst, key, n.scratch)
 	}
+	return n.scratch
+}
+
+// somePath is pathOf, or where failures have left no path, one of those that there
+// would be: what is sent into it is lost until it is repaired.
+func (n *Network) somePath(src, dst topology.GPU, number uint32) []topology.LinkID {
+	if path := n.pathOf(src, dst, number); len(path) > 0 || !n.faulty {
+		return path
+	}
+	n.scratch = n.paths.Path(src, dst, routing.RoCE(uint32(src), uint32(dst), number), n.scratch)
 	return n.scratch
 }
 
@@ -155,10 +165,10 @@ func (n *Network) windowOf(path []topology.LinkID) uint32 {
 	rtt, slowest := n.replyTime(path), n.ports[path[0]].rate
 	for _, l := range path {
 		pt := &n.ports[l]
-		rtt += pt.ser + pt.fly
+		rtt += pt.time(n.mtu+n.header) + pt.fly
 		slowest = min(slowest, pt.rate)
 	}
-	return n.inPackets(units.Bytes(n.windowBDP*rtt.Seconds()*slowest.BytesPerSecond()) * n.unit / units.Bytes(n.fullWire))
+	return n.inPackets(units.Bytes(n.windowBDP*rtt.Seconds()*slowest.BytesPerSecond()) * units.Bytes(n.mtu) / units.Bytes(n.mtu+n.header))
 }
 
 // inPackets is a window of so many bytes of payload, in packets: at least one,
@@ -168,7 +178,7 @@ func (n *Network) inPackets(bytes units.Bytes) uint32 {
 	if bytes <= 0 {
 		return unlimited
 	}
-	return uint32(min(max(1, (bytes-1)/n.unit+1), unlimited))
+	return uint32(min(max(1, (bytes-1)/units.Bytes(n.mtu)+1), unlimited))
 }
 
 // replyTime is what an acknowledgement or CNP takes back along a path, alone:

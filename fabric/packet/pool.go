@@ -3,12 +3,12 @@ package packet
 // none is the absence of a packet, queue pair, work request or place.
 const none = ^uint32(0)
 
-// A packet is what moves: one MTU with its headers, a train of them, or an
-// acknowledgement on its way back. It is 32 bytes without pointers; packets are
+// A packet is what moves: one MTU with its headers, a train of them (whose MTUs
+// are numbered through), or an acknowledgement on its way back. It is 32 bytes without pointers; packets are
 // named by their place in Network.packets, and places are reused.
 type packet struct {
 	qp  uint32
-	seq uint32 // of data; of an acknowledgement, the next one expected
+	seq uint32 // of data, of its first MTU; of an acknowledgement, the next one expected
 	// next is the packet behind it in a queue, or in the free list.
 	next uint32
 	// at is the place in Network.routes of the link that the packet waits for, or
@@ -19,7 +19,7 @@ type packet struct {
 	prio    uint8
 	class   uint8
 	flags   flags
-	_       uint8
+	count   uint8 // MTUs: 1, or more in a train
 	_       uint32
 }
 

@@ -28,7 +28,7 @@ type port struct {
 	wake sim.Time // the wake-up that counts, or sim.Never; others are stale
 	// ser is the time of a full packet on the wire and fullWire its bytes.
 	ser       sim.Time
-	fulls     [fabric.NumClasses]int64 // full data packets sent for the first time
+	fulls     [fabric.NumClasses]int64 // full data packets, or trains
 	fullWire  uint32
 	owner     uint32   // the switch or NIC, counted within its kind
 	arriveIn  sim.Lane // ser + fly
@@ -36,6 +36,7 @@ type port struct {
 	backlog   uint8    // a bit per priority with something waiting
 	paused    uint8    // a bit per priority
 	nic, down bool     // a NIC's port, not a switch's; the link has failed
+	whole     bool     // the far end is a NIC, which takes in whole trains
 
 	queue [numPrios]fifo
 	// lag is by how much the shared class is behind the EP class, in bytes times
@@ -46,7 +47,9 @@ type port struct {
 	fly  sim.Time
 	rate units.Rate
 	sent carried
-	_    [24]byte // three cache lines
+	// framed is when the last PFC frame was through.
+	framed sim.Time
+	_      [16]byte // three cache lines
 }
 
 // carried is what a port has put on its wire beside the packets in port.fulls.
@@ -57,13 +60,14 @@ type carried struct {
 	control int64 // replies and pause frames
 }
 
-// load is everything that a port has put on its wire.
-func (pt *port) load(unit units.Bytes) carried {
+// load is everything that a port has put on its wire. A full packet is train
+// MTUs.
+func (pt *port) load(train, mtu uint32) carried {
 	s := pt.sent
 	for c, k := range pt.fulls {
 		s.wire += k * int64(pt.fullWire)
-		s.packets[c] += k
-		s.payload[c] += k * int64(unit)
+		s.packets[c] += k * int64(train)
+		s.payload[c] += k * int64(train*mtu)
 	}
 	return s
 }
@@ -93,12 +97,16 @@ func (n *Network) transmit(pt *port, id uint32, p *packet, now sim.Time) {
 	if p.wire == pt.fullWire && !pt.down {
 		pt.fulls[p.class]++
 		pt.busy = now + pt.ser
-		n.engine.AfterLane(pt.arriveIn, n.self, evArrive, id)
+		if n.train == 1 || pt.whole || n.ports[n.routes[p.at]].rate <= pt.rate {
+			n.engine.AfterLane(pt.arriveIn, n.self, evArrive, id)
+		} else {
+			n.engine.At(now+n.ahead(pt, p)+pt.fly, n.self, evArrive, id)
+		}
 		return
 	}
 	pt.sent.wire += int64(p.wire)
 	if p.flags&flagReply == 0 {
-		pt.sent.packets[p.class]++
+		pt.sent.packets[p.class] += int64(p.count)
 		pt.sent.payload[p.class] += int64(p.payload)
 	} else {
 		pt.sent.control++
@@ -108,7 +116,26 @@ func (n *Network) transmit(pt *port, id uint32, p *packet, now sim.Time) {
 		n.drop(id, DropLinkDown)
 		return
 	}
-	n.engine.At(pt.busy+pt.fly, n.self, evArrive, id)
+	n.engine.At(now+n.ahead(pt, p)+pt.fly, n.self, evArrive, id)
+}
+
+// ahead is the time from the begin of a packet on a wire, without the flight,
+// until the far end may begin to send it on. A NIC takes in what has arrived
+// whole. A switch forwards packet by packet: it may begin a train when the first
+// MTU has arrived, or, onto a faster link, so much later that the last two have
+// arrived when their turn comes, of which the last can be short.
+func (n *Network) ahead(pt *port, p *packet) sim.Time {
+	whole := pt.time(p.wire)
+	if pt.whole || p.count <= 1 {
+		return whole
+	}
+	mtu := n.mtu + n.header
+	if next := &n.ports[n.routes[p.at]]; next.rate > pt.rate {
+		full := uint32(p.count-1) * mtu
+		late := max(0, pt.time(p.wire-full)-next.time(mtu))
+		return pt.time(full) - next.time(full-mtu) + late
+	}
+	return pt.time(mtu)
 }
 
 // arrive takes in a packet at the end of a link.

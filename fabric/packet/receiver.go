@@ -46,16 +46,19 @@ func (n *Network) accept(id uint32, p *packet, now sim.Time) {
 		n.notify(r, p.qp, now)
 		p = &n.packets[id]
 	}
-	if p.seq != r.expected {
+	fresh := p.seq + uint32(p.count) - r.expected
+	if fresh-1 >= uint32(p.count) {
 		n.outOfOrder(r, id, p, now)
 		return
 	}
-	r.expected++
+	n.count.Duplicates += int64(uint32(p.count) - fresh)
 	r.nacked = false
 	if r.window.held > 0 {
-		n.advance(r)
+		n.pass(r, fresh)
+	} else {
+		r.expected += fresh
 	}
-	r.pending++
+	r.pending += uint16(fresh)
 	whole := r.request != none && int32(r.expected-r.end) >= 0
 	if !whole && r.pending < n.ackEvery {
 		n.release(id)
@@ -93,7 +96,7 @@ func (n *Network) complete(qp uint32, now sim.Time) {
 // with flagNack into a NACK with its payload.
 func (n *Network) acknowledge(r *receiver, id uint32, p *packet, f flags, payload uint32, now sim.Time) {
 	r.pending = 0
-	p.seq, p.payload = r.expected, payload
+	p.seq, p.payload, p.count = r.expected, payload, 1
 	p.flags = flagReply | f
 	if r.marked {
 		p.flags |= flagMarked
@@ -131,7 +134,7 @@ func (n *Network) notify(r *receiver, qp uint32, now sim.Time) {
 		return
 	}
 	id := n.alloc()
-	n.packets[id] = packet{qp: qp, class: r.class, flags: flagReply | flagCNP}
+	n.packets[id] = packet{qp: qp, class: r.class, flags: flagReply | flagCNP, count: 1}
 	if at > now {
 		n.engine.At(at, n.self, evNotify, id)
 		return

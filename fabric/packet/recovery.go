@@ -25,11 +25,11 @@ type gap struct {
 func (n *Network) outOfOrder(r *receiver, id uint32, p *packet, now sim.Time) {
 	ahead := int32(p.seq - r.expected)
 	if ahead < 0 {
-		n.count.Duplicates++
+		n.count.Duplicates += int64(p.count)
 		n.acknowledge(r, id, p, 0, 0, now)
 		return
 	}
-	n.count.OutOfOrder++
+	n.count.OutOfOrder += int64(p.count)
 	if !n.selective {
 		n.discard(p, DropOutOfOrder)
 		if r.nacked {
@@ -46,15 +46,18 @@ func (n *Network) outOfOrder(r *receiver, id uint32, p *packet, now sim.Time) {
 		return
 	}
 	probe, qp := p.flags&flagProbe != 0, p.qp
-	if !n.mark(&r.window, r.expected, p.seq) {
-		n.count.Duplicates++
+	count := min(uint32(p.count), n.reorderWindow-uint32(ahead))
+	n.count.Dropped[DropReorderWindow] += int64(uint32(p.count) - count)
+	early := n.mark(&r.window, r.expected, p.seq, count)
+	n.count.Duplicates += int64(count - early)
+	if early == 0 {
 		n.release(id)
 		if probe {
 			n.askAll(r, qp, now)
 		}
 		return
 	}
-	n.count.MaxReorder = max(n.count.MaxReorder, int64(ahead))
+	n.count.MaxReorder = max(n.count.MaxReorder, int64(uint32(ahead)+count-1))
 	if probe {
 		n.release(id)
 		n.askAll(r, qp, now)
@@ -83,30 +86,34 @@ func (n *Network) askAll(r *receiver, qp uint32, now sim.Time) {
 			return
 		}
 		id := n.alloc()
-		n.packets[id] = packet{qp: qp, class: r.class}
+		n.packets[id] = packet{qp: qp, class: r.class, count: 1}
 		n.nack(r, id, &n.packets[id], from-r.expected, count, now)
 	}
 }
 
-// mark notes that a packet has arrived early; it fails when it had before.
-func (n *Network) mark(w *reorder, expected, seq uint32) bool {
+// mark notes that count packets from seq on have arrived early, and returns how
+// many of them had not before.
+func (n *Network) mark(w *reorder, expected, seq, count uint32) (fresh uint32) {
 	if w.held == 0 {
 		w.top, w.asked = expected, expected
 		if w.bits == none {
 			w.bits = n.newBitmap()
 		}
 	}
-	b := &n.bitmaps[w.bits+seq%n.reorderWindow/64]
-	bit := uint64(1) << (seq % 64)
-	if *b&bit != 0 {
-		return false
+	for ; count > 0; count-- {
+		b := &n.bitmaps[w.bits+seq%n.reorderWindow/64]
+		bit := uint64(1) << (seq % 64)
+		if *b&bit == 0 {
+			*b |= bit
+			w.held++
+			fresh++
+		}
+		seq++
 	}
-	*b |= bit
-	w.held++
-	if int32(seq+1-w.top) > 0 {
-		w.top = seq + 1
+	if int32(seq-w.top) > 0 {
+		w.top = seq
 	}
-	return true
+	return fresh
 }
 
 // arrived says whether a packet has arrived early.
@@ -132,9 +139,19 @@ func (n *Network) missing(w *reorder, expected, tolerance uint32) (from, count u
 	return from, w.asked - from, w.asked != from
 }
 
-// advance moves past the packets that have arrived early.
-func (n *Network) advance(r *receiver) {
+// pass moves past the next count packets, some of which may have arrived early,
+// and past those behind them that have.
+func (n *Network) pass(r *receiver, count uint32) {
 	w := &r.window
+	for ; count > 0; count-- {
+		b := &n.bitmaps[w.bits+r.expected%n.reorderWindow/64]
+		if bit := uint64(1) << (r.expected % 64); *b&bit != 0 {
+			*b &^= bit
+			w.held--
+			n.count.Duplicates++
+		}
+		r.expected++
+	}
 	for w.held > 0 {
 		b := &n.bitmaps[w.bits+r.expected%n.reorderWindow/64]
 		run := uint32(bits.TrailingZeros64(^(*b >> (r.expected % 64))))
@@ -211,15 +228,19 @@ func (n *Network) askAgain(q *sender, from, to uint32) {
 	*at = g
 }
 
-// takeAgain returns the next packet to send again; q.again is not none.
-func (n *Network) takeAgain(q *sender) uint32 {
+// takeAgain returns the next packets to send again, at most so many and of one
+// work request; q.again is not none.
+func (n *Network) takeAgain(q *sender, most uint32) (seq, count uint32) {
 	g := &n.gaps[q.again]
-	seq := g.from
-	g.from++
+	seq, count = g.from, 1
+	if most > 1 {
+		count = min(most, g.to-seq, n.requests[n.requestOf(q, seq)].end-seq)
+	}
+	g.from += count
 	if g.from == g.to {
 		n.freeGap(q)
 	}
-	return seq
+	return seq, count
 }
 
 // freeGap drops the first range to send again.

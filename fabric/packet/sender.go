@@ -69,11 +69,12 @@ func (q *sender) canSend() bool {
 func (n *Network) post(qp, job uint32, bytes units.Bytes, now sim.Time) {
 	q, r := &n.senders[qp], &n.receivers[qp]
 	w := n.newRequest()
-	packets := uint32(max(1, (bytes+n.unit-1)/n.unit))
+	mtu := units.Bytes(n.mtu)
+	packets := uint32(max(1, (bytes+mtu-1)/mtu))
 	q.lastEnd += packets
 	n.requests[w] = request{
 		job: job, next: none, end: q.lastEnd,
-		last: uint32(bytes - units.Bytes(packets-1)*n.unit),
+		last: uint32(bytes - units.Bytes(packets-1)*mtu),
 	}
 	if q.first == none {
 		q.first = w
@@ -161,16 +162,21 @@ func (n *Network) stir(qp uint32, now sim.Time) {
 	n.kick(nc, now)
 }
 
-// segment makes the next packet of a queue pair: the first that is asked for
-// again, or else the next one.
-func (n *Network) segment(p *packet, q *sender, qp uint32) {
-	*p = packet{qp: qp, at: q.route, prio: q.prio, class: q.class, payload: uint32(n.unit), wire: n.fullWire}
-	var w uint32
+// segment makes the next packet of a queue pair, of at most so many MTUs: the
+// first that is asked for again, or else the next one.
+func (n *Network) segment(p *packet, q *sender, qp, most uint32) {
+	*p = packet{qp: qp, at: q.route, prio: q.prio, class: q.class, count: 1, payload: n.mtu, wire: n.mtu + n.header}
+	var w, count uint32
 	if q.again == none {
 		w = q.cur
 		p.seq = q.next
-		q.next++
-		if q.next != q.curEnd && q.next-1 == q.high { // the usual case
+		count = 1
+		if most > 1 {
+			count = min(most, q.curEnd-q.next, q.window-(q.next-q.una))
+			n.lengthen(p, count)
+		}
+		q.next += count
+		if q.next != q.curEnd && p.seq == q.high { // the usual case
 			q.high = q.next
 			return
 		}
@@ -181,29 +187,41 @@ func (n *Network) segment(p *packet, q *sender, qp uint32) {
 			}
 		}
 	} else {
-		p.seq = n.takeAgain(q)
+		p.seq, count = n.takeAgain(q, most)
 		w = n.requestOf(q, p.seq)
+		n.lengthen(p, count)
 	}
-	if p.seq == q.high {
-		q.high++
-	} else {
+	if again := q.high - p.seq; int32(again) > 0 {
 		p.flags = flagAgain
-		if q.probing && q.probe == p.seq {
+		if q.probing && q.probe-p.seq < count {
 			p.flags |= flagProbe
 			q.probing = false
 		}
-		n.count.Retransmitted++
+		n.count.Retransmitted += int64(min(again, count))
 	}
-	if r := &n.requests[w]; p.seq+1 == r.end {
-		p.payload = r.last
-		p.wire = n.wireOf(r.last)
+	if end := p.seq + count; int32(end-q.high) > 0 {
+		q.high = end
+	}
+	if r := &n.requests[w]; p.seq+count == r.end {
+		p.payload -= n.mtu - r.last
+		p.wire -= n.mtu - r.last
 	}
 }
 
-// wireOf is the bytes on the wire of a payload: every MTU has its own headers.
-func (n *Network) wireOf(payload uint32) uint32 {
-	packets := max(1, (payload+n.mtu-1)/n.mtu)
-	return payload + packets*n.header
+// lengthen makes a packet a train of so many MTUs, each with its own headers.
+func (n *Network) lengthen(p *packet, count uint32) {
+	p.count, p.payload, p.wire = uint8(count), count*n.mtu, count*(n.mtu+n.header)
+}
+
+// trainOf is the most MTUs that a queue pair may send as one: as many as its rate
+// allows in the time of a full train at the line rate. So pacing never waits for a
+// train longer than that, or for one MTU, and hears of a new rate as soon.
+func (n *Network) trainOf(nc *nic, q *sender, now sim.Time) uint32 {
+	if n.train == 1 || nc.cc == nil {
+		return n.train
+	}
+	most := uint64(n.train) * uint64(nc.cc.Rate(&q.rp, now)) / uint64(nc.cc.LineRate())
+	return uint32(max(1, most))
 }
 
 // requestOf finds the work request of a packet that is not acknowledged.

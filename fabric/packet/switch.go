@@ -28,11 +28,14 @@ type switchPort struct {
 func (n *Network) enqueue(l uint32, pt *port, id uint32, p *packet, now sim.Time) {
 	in, sp := n.routes[p.at-1], &n.switchPorts[l]
 	b := n.buffers[pt.owner]
-	v := b.Admit(int(n.portIndex[in^1]), int(n.portIndex[l]), n.qos[p.prio], units.Bytes(p.wire))
-	if v.Drop != congestion.NoDrop {
-		sp.stats.dropped[v.Drop]++
-		n.drop(id, DropReason(v.Drop))
-		return
+	from, to := int(n.portIndex[in^1]), int(n.portIndex[l])
+	v := b.Admit(from, to, n.qos[p.prio], units.Bytes(p.wire))
+	for v.Drop != congestion.NoDrop {
+		sp.stats.dropped[v.Drop] += n.shorten(id, p, DropReason(v.Drop))
+		if p.count == 0 {
+			return
+		}
+		v = b.Admit(from, to, n.qos[p.prio], units.Bytes(p.wire))
 	}
 	if v.Pause {
 		n.sendPause(in, p.prio, true, now)
@@ -49,6 +52,20 @@ func (n *Network) enqueue(l uint32, pt *port, id uint32, p *packet, now sim.Time
 	if pt.paused>>p.prio&1 == 0 {
 		n.wakeAt(l, pt, max(pt.busy, now))
 	}
+}
+
+// shorten drops the second half of a train that does not fit, or a packet, after
+// which count is 0, and returns how many packets that were.
+func (n *Network) shorten(id uint32, p *packet, why DropReason) (lost int64) {
+	if p.count <= 1 {
+		n.drop(id, why)
+		p.count = 0
+		return 1
+	}
+	lost = int64(p.count+1) / 2
+	n.count.Dropped[why] += lost
+	n.lengthen(p, uint32(p.count)-uint32(lost))
+	return lost
 }
 
 // dequeue takes the first packet of a priority out of a switch's buffer.
@@ -77,13 +94,21 @@ func (n *Network) dequeue(l uint32, pt *port, prio int, now sim.Time) uint32 {
 // maybeMark marks a packet by the bytes that wait in its queue without it.
 func (n *Network) maybeMark(l uint32, pt *port, sp *switchPort, p *packet) {
 	waiting := units.Bytes(pt.queue[p.prio].bytes)
-	if !n.ecn || waiting <= n.leastKmin {
+	if !n.ecn || waiting+units.Bytes(p.wire) <= n.leastKmin {
 		return
 	}
-	sp.draws++
-	if sp.marker.Mark(waiting, congestion.Uniform(n.markSeed+uint64(l)<<32, sp.draws)) {
-		p.flags |= flagMarked
-		sp.stats.marked[p.class]++
+	// One after the other, the MTUs of a train leave the ones behind them, or
+	// find the ones before them.
+	behind := units.Bytes(p.count-1) * units.Bytes(n.mtu+n.header)
+	for ; behind >= 0; behind -= units.Bytes(n.mtu + n.header) {
+		if waiting+behind <= n.leastKmin {
+			return
+		}
+		sp.draws++
+		if sp.marker.Mark(waiting+behind, congestion.Uniform(n.markSeed+uint64(l)<<32, sp.draws)) {
+			p.flags |= flagMarked
+			sp.stats.marked[p.class]++
+		}
 	}
 }
 
@@ -94,7 +119,13 @@ func (n *Network) sendPause(in uint32, prio uint8, xoff bool, now sim.Time) {
 	if back.down {
 		return
 	}
-	back.busy = max(back.busy, now) + back.time(pauseFrame)
+	wait := max(0, back.busy-now)
+	if n.train > 1 {
+		wait %= back.time(n.mtu + n.header) // it slips in between the MTUs of a train
+	}
+	frame := back.time(pauseFrame)
+	back.busy = max(back.busy, now) + frame
+	back.framed = max(now+wait, back.framed) + frame
 	back.sent.wire += pauseFrame
 	back.sent.control++
 	arg := n.pauseArg(in, prio)
@@ -102,7 +133,7 @@ func (n *Network) sendPause(in uint32, prio uint8, xoff bool, now sim.Time) {
 		arg |= 1
 		n.count.Pauses++
 	}
-	n.engine.At(back.busy+n.graph.Links[in^1].Delay+n.pauseResponse, n.self, evPause, arg)
+	n.engine.At(back.framed+n.graph.Links[in^1].Delay+n.pauseResponse, n.self, evPause, arg)
 }
 
 // pauseFrame is what a PFC frame takes on the wire: 64 B, preamble 8 and gap 12.
@@ -210,6 +241,9 @@ func bucketTop(b int) uint32 {
 func (n *Network) layBuffers(c congestion.Config, nicRate units.Rate) error {
 	g := n.graph
 	n.leastKmin = math.MaxInt64
+	// No pause cuts a train that is on the wire, and one that has come for its
+	// first MTU is accounted whole.
+	c.Buffer.Headroom.Bytes += 2 * units.Bytes((n.train-1)*(n.mtu+n.header))
 	for node := n.firstSwitch; int(node) < len(g.Nodes); node++ {
 		var ports []congestion.Port
 		for _, l := range g.Out(node) {
@@ -221,7 +255,7 @@ func (n *Network) layBuffers(c congestion.Config, nicRate units.Rate) error {
 			n.leastKmin = min(n.leastKmin, curve.Kmin)
 			ports = append(ports, congestion.Port{Rate: link.Rate, Delay: link.Delay})
 		}
-		b, err := congestion.NewBuffer(c.Buffer, nicRate, units.Bytes(n.fullWire), ports)
+		b, err := congestion.NewBuffer(c.Buffer, nicRate, units.Bytes(n.mtu+n.header), ports)
 		if err != nil {
 			return err
 		}
