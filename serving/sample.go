@@ -7,22 +7,16 @@ import (
 	"github.com/tgssim/tgssim/sim"
 )
 
-// sampleBlock is the number of iterations in a row of a block: the first of them
-// meet a fabric that has not seen the instance's traffic for a while, the last
-// one is repeated.
-const sampleBlock = 2
-
 // A sampler lets the fabric carry only some of a step's MoE layers.
 //
-// A step is simulated in blocks of a few iterations of its program, spread evenly
-// over it. When the last communication of a block has ended, the stepper stands
-// still for as long as that iteration took, times the iterations that are left
-// out, and then goes on from the state in which it was: the step is a pipeline
-// that has the same state at the end of every iteration as long as its operations
-// take the same time, and with them the skip is exact to the picosecond. (Each
-// program's first compute operation waits for the last communication of the
-// iteration before, which is what makes it so.) A compute operation that is under
-// way ends later by the length of the skip.
+// The samples are iterations of the step's program, spread evenly over the step.
+// When the last communication of one has ended, the stepper stands still for as
+// long as it took, times the iterations that are left out, and then goes on from
+// the state in which it was. The step is a pipeline that has the same state at the
+// end of every iteration as long as its operations take the same time, and with
+// them a skip is exact to the picosecond. (Each program's first compute operation
+// waits for the last communication of the iteration before, which is what makes it
+// so.) A compute operation that is under way ends later by the length of the skip.
 //
 // All accounts are kept as if every layer had been simulated: each skipped
 // iteration is a copy of the one before the skip, and its bytes are booked on the
@@ -30,13 +24,14 @@ const sampleBlock = 2
 //
 // What is lost: other traffic goes on during a skip and does not meet this
 // instance's dispatches and combines. So KV transfers, and the collectives of
-// other instances, are slowed less than they would be; what the sampled layers
-// themselves suffer from the KV that is there is sampled over the whole step.
-// docs/performance.md has the error measured.
+// other instances, are slowed less than they would be. What the samples suffer
+// from them is representative in the mean, but one iteration that was held up
+// counts for all that are left out after it, so that single steps vary more than
+// they would. docs/performance.md has the error measured.
 type sampler struct {
 	plan  samplePlan
-	block int // blocks that are through
-	left  int // iterations until the block is through
+	taken int // samples that are through
+	left  int // iterations until the next one is
 
 	// The running iteration began at from, when these were the accounts.
 	from              sim.Time
@@ -56,45 +51,39 @@ type sampler struct {
 	skipped, squared int64
 }
 
-// A samplePlan divides a step's iterations into blocks of simulated ones, each
-// followed by skipped ones, and simulates last ones at the end. Without blocks
-// everything is simulated.
-type samplePlan struct{ simulated, skipped, blocks, last int }
+// A samplePlan is so many samples, of whole iterations, after each of which some
+// of the skipped ones would come. Without samples everything is simulated. Where
+// batches are a layer apart, the first iteration is not a whole one, and in the
+// last one the compute stream does not wait for the one before it: lag iterations
+// are simulated before the samples, and as many after them.
+type samplePlan struct{ lag, samples, skipped int }
 
 // planSample is the plan of a step of so many layers of which k are to be
-// simulated. Where batches are a layer apart, the first iteration is not a whole
-// one and the compute stream may leave the last one early, so that besides them
-// one more is needed.
+// simulated.
 func planSample(p *program, layers, k int) samplePlan {
 	if k < 1 || p == nil {
 		return samplePlan{}
 	}
-	if k = max(k, leastSample(p)); k >= layers {
+	if k = max(k, 1+2*p.maxLag); k >= layers {
 		return samplePlan{}
 	}
-	rest := k - p.maxLag
-	return samplePlan{simulated: rest, skipped: layers - k, blocks: max(1, rest/sampleBlock), last: p.maxLag}
+	return samplePlan{lag: p.maxLag, samples: k - 2*p.maxLag, skipped: layers - k}
 }
 
-// leastSample is the least number of layers that can stand for all.
-func leastSample(p *program) int { return 1 + 2*p.maxLag }
-
-// part is the share of block number i of n in blocks as equal as can be, the
-// first ones taking the rest.
-func (p samplePlan) part(n, i int) int {
-	if i < n%p.blocks {
-		return n/p.blocks + 1
+// after is the number of iterations to skip after sample i: as equal as can be,
+// the first ones taking the rest.
+func (p samplePlan) after(i int) int {
+	if i < p.skipped%p.samples {
+		return p.skipped/p.samples + 1
 	}
-	return n / p.blocks
+	return p.skipped / p.samples
 }
 
 // sample prepares the sampler for the step that begins.
 func (s *stepper) sample() {
 	w := &s.work
 	s.sampler = sampler{plan: planSample(w.program, w.layers, w.sample)}
-	if p := s.sampler.plan; p.blocks > 0 {
-		s.sampler.left = p.part(p.simulated, 0)
-	}
+	s.sampler.left = 1 + s.sampler.plan.lag
 }
 
 // mark notes the accounts at the beginning of an iteration.
@@ -108,21 +97,18 @@ func (s *stepper) mark() {
 // It reports whether the step stands still from now on.
 func (s *stepper) iterationEnded() bool {
 	x := &s.sampler
-	if x.block >= x.plan.blocks || s.ended[streamComm]%len(s.work.program.ops[streamComm]) != 0 {
+	if x.taken >= x.plan.samples || s.ended[streamComm]%len(s.work.program.ops[streamComm]) != 0 {
 		return false
 	}
 	s.unblock(s.engine.Now())
-	x.left--
-	if x.left > 0 {
+	if x.left--; x.left > 0 {
 		s.mark()
 		return false
 	}
-	times := x.plan.part(x.plan.skipped, x.block)
 	x.periods.add(s.engine.Now() - x.from)
-	x.block++
-	if x.block < x.plan.blocks {
-		x.left = x.plan.part(x.plan.simulated, x.block)
-	}
+	times := x.plan.after(x.taken)
+	x.taken++
+	x.left = 1
 	if times == 0 {
 		s.mark()
 		return false
@@ -247,8 +233,8 @@ type Sampling struct {
 	// Steps is the number of steps; Layers are their MoE layers and Simulated those
 	// of them that were simulated.
 	Steps, Layers, Simulated int64
-	// Judged is the number of steps with at least two measured iterations, whose
-	// spread says something about the error.
+	// Judged is the number of steps with at least two samples, whose spread says
+	// something about the error.
 	Judged int64
 
 	variance, duration float64 // of the judged steps, in ps^2 and ps
@@ -256,7 +242,7 @@ type Sampling struct {
 
 // add takes in a step that has ended.
 func (x *Sampling) add(s *stepper, length sim.Time) {
-	if s.sampler.plan.blocks == 0 {
+	if s.sampler.plan.samples == 0 {
 		return
 	}
 	x.Steps++
@@ -281,9 +267,8 @@ func (x *Sampling) merge(o *Sampling) {
 
 // Errors estimates the standard error that extrapolating makes of the duration
 // of one step and of the mean of all, as fractions of the mean. Iterations of a
-// step are taken as independent draws, of which those that were measured show the
-// variance s^2: then n copies of one of them are off from n others by s^2 (n^2 +
-// n). Errors of different steps are taken as independent, too. What sampling
+// step are taken as independent draws of the variance s^2 that the samples show:
+// then n copies of one of them are off from n others by s^2 (n^2 + n), squared. Errors of different steps are taken as independent, too. What sampling
 // changes in the whole system is not in it. Both are 0 when no step was judged.
 func (x *Sampling) Errors() (step, mean float64) {
 	if x.Judged == 0 || x.duration == 0 {

@@ -280,9 +280,9 @@ func TestSamplingReportsItsError(t *testing.T) {
 	}
 }
 
-// With fewer than two measured iterations nothing is claimed about the error.
+// With fewer than two samples nothing is claimed about the error.
 func TestSamplingErrorUnknown(t *testing.T) {
-	w := work{program: &programShared, layers: 20, sample: 3, stretchMilli: 1000}
+	w := work{program: &programShared, layers: 20, sample: 1, stretchMilli: 1000}
 	s := runStep(t, w, fakeNetwork{dispatch: us, combine: us}, nil)
 	var x Sampling
 	x.add(&s.stepper, s.end)
@@ -292,27 +292,26 @@ func TestSamplingErrorUnknown(t *testing.T) {
 	require.Zero(t, step+mean)
 }
 
-// The samples are spread over the step: no run of skipped layers is longer than
-// its share, and the first measured iteration has one before it.
+// The samples are spread evenly over the step, and with what comes before and
+// after them are as many as asked for.
 func TestSamplePlan(t *testing.T) {
 	for layers := 1; layers < 70; layers++ {
 		for k := 0; k <= layers+1; k++ {
 			for _, p := range programs {
 				plan := planSample(p, layers, k)
-				if least := max(k, 1+2*p.maxLag); k == 0 || least >= layers {
+				want := max(k, 1+2*p.maxLag)
+				if k == 0 || want >= layers {
 					require.Equal(t, samplePlan{}, plan)
 					continue
 				}
-				simulated, skipped := 0, 0
-				for b := range plan.blocks {
-					simulated += plan.part(plan.simulated, b)
-					skipped += plan.part(plan.skipped, b)
-					require.LessOrEqual(t, plan.part(plan.skipped, b), (layers-k)/plan.blocks+1)
-					require.GreaterOrEqual(t, plan.part(plan.simulated, b), min(max(k, 1+2*p.maxLag)-p.maxLag, sampleBlock))
+				skipped := 0
+				for i := range plan.samples {
+					skipped += plan.after(i)
+					require.InDelta(t, float64(layers-want)/float64(plan.samples), plan.after(i), 0.999)
 				}
-				require.Equal(t, p.maxLag, plan.last)
-				require.Equal(t, max(k, 1+2*p.maxLag), simulated+plan.last)
-				require.Equal(t, layers, simulated+skipped+plan.last)
+				require.Equal(t, layers-want, skipped)
+				require.Equal(t, want, plan.samples+2*plan.lag)
+				require.Equal(t, p.maxLag, plan.lag)
 			}
 		}
 	}
