@@ -17,8 +17,9 @@
 // laboratories that measure the same small GEMM on the same H800 differ by 1.16
 // to 1.56 times. No sum of kernels is better than that.
 //
-// A Model (models/*.yaml) is the structure that a config.json states. Counts of
-// parameters and KV bytes follow from it exactly.
+// A Model (models/*.yaml, or any config.json of Hugging Face: huggingface.go) is
+// the structure that a config.json states. Counts of parameters and KV bytes
+// follow from it exactly. docs/models.md says how such a file is read.
 //
 // A Rank is a model on the GPUs of one attention rank. Prefill and Decode give
 // the parts of its layers, Experts the routed experts of one layer; serving adds
