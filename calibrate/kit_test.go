@@ -116,3 +116,11 @@ func reference(t testing.TB) []byte {
 	}
 	return data
 }
+
+// seeds is how many tables of noise a test fits.
+func seeds() int {
+	if testing.Short() {
+		return 1
+	}
+	return 3
+}

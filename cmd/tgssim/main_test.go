@@ -31,6 +31,7 @@ func TestScripts(t *testing.T) {
 		Dir: "testdata/script",
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("TRACES", traces)
+			e.Setenv("TABLE", filepath.Join(filepath.Dir(filepath.Dir(traces)), "calibrate", "testdata", "kernels.csv"))
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){

@@ -39,6 +39,7 @@ var rules = []rule{
 	{"topology", ground, "a graph exists before anything moves on it"},
 	{"workload", ground, "requests come from outside and know nothing of the cluster that will serve them"},
 	{"compute", ground, "a kernel's time depends on the model and the GPU, not on the network"},
+	{"calibrate", plus(ground, []string{"compute"}), "a fit turns times into constants, and runs nothing"},
 	{"experts", ground, "which experts a token visits depends on popularity and placement, not on bytes or time"},
 	{"congestion", plus(ground, []string{"topology"}), "a pacer is a pure state machine: feedback in, rate out"},
 	{"routing", plus(ground, []string{"topology"}), "a router is a pure function: flow and telemetry in, path out"},
@@ -50,7 +51,7 @@ var rules = []rule{
 	{"experiment", plus(ground, []string{"topology", "workload", "compute", "routing", "congestion", "fabric", "collective", "serving", "metrics", "scenarios"}), "experiment runs simulations; what they look like is for report"},
 	{"sweep", plus(ground, []string{"topology", "workload", "compute", "routing", "congestion", "fabric", "collective", "serving", "metrics", "scenarios", "experiment"}), "a sweep is many runs and their table; it is no command, and pictures are for report"},
 	{"report", plus(ground, []string{"topology", "workload", "compute", "fabric", "collective", "serving", "metrics", "scenarios", "experiment"}), "report renders what was measured; it is not a command"},
-	{"cmd", plus(ground, []string{"topology", "workload", "compute", "routing", "congestion", "fabric", "collective", "serving", "metrics", "scenarios", "experiment", "sweep", "report"}), "commands are the top of the house"},
+	{"cmd", plus(ground, []string{"topology", "workload", "compute", "routing", "congestion", "fabric", "collective", "serving", "metrics", "scenarios", "experiment", "sweep", "report", "calibrate"}), "commands are the top of the house"},
 	{"internal/archtest", nil, "it reads source, not packages"},
 }
 

@@ -14,7 +14,7 @@ import (
 // simulation lists the packages whose code runs inside a simulation, where the
 // same scenario and seed must give the same bits on every machine.
 var simulation = []string{
-	"sim", "topology", "workload", "compute", "experts", "congestion", "routing", "fabric", "collective", "serving", "metrics",
+	"sim", "topology", "workload", "compute", "experts", "congestion", "routing", "fabric", "collective", "serving", "metrics", "calibrate",
 	"internal/units", "internal/detmath",
 }
 
