@@ -237,11 +237,18 @@ var everyKey = []change{
 	{key: "metrics.window", value: "7ms", does: measurement},
 	{key: "metrics.top_links", value: "1", does: measurement},
 	{key: "metrics.steps", value: "true", does: measurement},
+
+	{key: "measured[0].quantity", value: "step_decode", does: refused, on: aMeasurement, says: "measured[0].unit"},
+	{key: "measured[0].value", value: "2", does: idle, on: aMeasurement, why: "a run is not what it is held to"},
+	{key: "measured[0].unit", value: "ms", does: refused, on: aMeasurement},
+	{key: "measured[0].source", value: "y", does: idle, on: aMeasurement, why: "it is for the reader"},
+	{key: "measured[0].within_pct", value: "5", does: idle, on: aMeasurement, why: "it is for tgssim validate"},
 }
 
 const (
 	prefillMeasured = "prefill.moe={timing:_measured,_measured_dispatch:_{fixed:_30us,_per_token:_1us},_measured_combine:_{fixed:_30us,_per_token:_1us}}"
 	decodeMeasured  = "decode.moe={timing:_measured,_measured_dispatch:_{fixed:_30us,_per_token:_1us},_measured_combine:_{fixed:_30us,_per_token:_1us}}"
+	aMeasurement    = "measured=[{quantity:_tgs_decode,_value:_1,_unit:_tokens/s/GPU,_source:_x}]"
 	noCache         = "prefix caching is not modelled; a note says so"
 	onOff           = "workload.arrivals={process:_onoff,_rate:_2000/s,_period:_10ms,_burst:_1ms,_peak:_5}"
 	lognormalOutput = "workload.output={dist:_lognormal,_mean:_3,_cv:_1,_min:_1,_max:_20}"

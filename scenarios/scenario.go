@@ -3,6 +3,8 @@
 package scenarios
 
 import (
+	"fmt"
+
 	"github.com/tgssim/tgssim/compute"
 	"github.com/tgssim/tgssim/congestion"
 	"github.com/tgssim/tgssim/fabric"
@@ -46,6 +48,8 @@ type Scenario struct {
 	Run Run `yaml:"run"`
 	// Metrics says how the run is measured.
 	Metrics metrics.Config `yaml:"metrics"`
+	// Measured is what was measured of a system like this one.
+	Measured []Measurement `yaml:"measured,omitempty"`
 
 	// Name is the library's or the file's name, without extension.
 	Name    string `yaml:"-"`
@@ -137,6 +141,9 @@ func (s *Scenario) Validate() error {
 	ps.Nest("workload", s.Workload.Validate())
 	ps.Require(s.Run.Until >= 0 && s.Run.Until < sim.Never, "run.until", "%v is out of range: above 0s, or 0s to run to the end", s.Run.Until)
 	ps.Nest("metrics", s.Metrics.Validate())
+	for i, m := range s.Measured {
+		ps.Nest(fmt.Sprintf("measured[%d]", i), m.validate())
+	}
 	return ps.Err()
 }
 

@@ -146,6 +146,8 @@ func TestDraftLayersTakeTime(t *testing.T) {
 	require.Equal(t, 203*us, two[0].Compute)
 	require.Equal(t, 10*ms+(5+7)*us, none[1].Compute)
 	require.Equal(t, 3*(30*ms+(5+7)*us), two[1].Compute)
+	// Drafts that are looked up take neither layers nor heads.
+	require.Equal(t, 30*ms+(5+7)*us, run(false, MTPConfig{QueryTokens: 3})[1].Compute)
 
 	// MoE layers: dispatch and combine as well.
 	none = run(true, MTPConfig{QueryTokens: 1, LayersPerDraft: 1})

@@ -114,7 +114,9 @@ func (p *pool) countLayers() {
 	p.heads = 1
 	if p.name == poolDecode {
 		passes = mtp.drafts()
-		p.heads += passes
+		if mtp.LayersPerDraft > 0 {
+			p.heads += passes
+		}
 	}
 	p.dense, p.moe = p.cost.DenseLayers(), p.cost.MoELayers()
 	if p.moe > 0 {

@@ -145,7 +145,7 @@ func (a *audit) price(b batch) (p price) {
 	if a.prefill {
 		more = min(more, sim.Time(mtp.LayersPerDraft))
 	} else {
-		heads = sim.Time(mtp.QueryTokens)
+		heads += sim.Time((mtp.QueryTokens - 1) * min(1, mtp.LayersPerDraft)) // a lookup needs none
 	}
 	if moe > 0 {
 		moe += more

@@ -1,0 +1,50 @@
+package validate
+
+import (
+	"context"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// readings are the set-ups that DeepSeek-V3's decode figure has been read as.
+var readings = []struct {
+	what        string
+	assignments []string
+}{
+	{"as above: 2 query tokens, 60 % accepted, KV 4,096", nil},
+	{"without the drafting module's own layer and head", []string{"decode.mtp.layers_per_draft=0"}},
+	{"1 query token, KV 4,989", []string{"decode.mtp.query_tokens=1", "workload.prompt={dist: fixed, tokens: 4733}"}},
+}
+
+// The tables of docs/validation-compute.md are what comes out. They stand between
+// the lines "<!-- name -->" and "<!-- /name -->".
+func TestDocument(t *testing.T) {
+	_, rows := all(t)
+	var b strings.Builder
+	b.WriteString("| read as | tokens/s/GPU | error | step, ms |\n|---|---|---|---|\n")
+	for _, r := range readings {
+		s, err := Load("deepseek-v3-decode-h800", r.assignments...)
+		require.NoError(t, err)
+		got, err := Run(context.Background(), s)
+		require.NoError(t, err)
+		b.WriteString("| " + strings.Join([]string{r.what, Figure(got[0].Simulated), Percent(got[0].ErrorPct), Figure(got[1].Simulated)}, " | ") + " |\n")
+	}
+	const file = "../docs/validation-compute.md"
+	for name, want := range map[string]string{"targets": Markdown(rows), "readings": b.String()} {
+		text, err := os.ReadFile(file)
+		require.NoError(t, err)
+		head, tail := "<!-- "+name+" -->\n", "<!-- /"+name+" -->\n"
+		before, rest, ok := strings.Cut(string(text), head)
+		require.True(t, ok, head)
+		body, after, ok := strings.Cut(rest, tail)
+		require.True(t, ok, tail)
+		if *update {
+			require.NoError(t, os.WriteFile(file, []byte(before+head+want+tail+after), 0o644))
+			continue
+		}
+		require.Equal(t, want, body, "%s has drifted; go test ./validate -update rewrites it", file)
+	}
+}
