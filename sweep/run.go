@@ -34,6 +34,8 @@ type Options struct {
 	Report func(Status)
 	// Every is the time between two reports.
 	Every time.Duration
+
+	begun func(run int) // tests hear of every run that begins
 }
 
 // Cores is the number of workers for so many runs.
@@ -181,6 +183,9 @@ func (r *runner) work(ctx context.Context, worker int, todo []int, out chan<- fi
 			}
 		}
 		r.running[worker].progress.Store(0)
+		if r.options.begun != nil {
+			r.options.begun(todo[i])
+		}
 		o := &Outcome{Point: point, Replication: replication, Seed: r.plan.study.Seed()}
 		err := last.err
 		if err == nil {
