@@ -52,6 +52,8 @@ type family struct {
 	// multiHead is true when an absent num_key_value_heads means one KV head per
 	// query head, as in files of before grouped queries.
 	multiHead bool
+	// halfRotary is true when an absent partial_rotary_factor means a half.
+	halfRotary bool
 	// window says which layers have a sliding window.
 	window windowRule
 }
@@ -90,7 +92,7 @@ var families = []family{
 	{architecture: "DeepseekV3ForCausalLM", types: []string{"deepseek_v3", "kimi_k2"}, mla: true, experts: true, expertWidth: keysMoEWidth,
 		placed: true, shared: true, mtp: true, groups: true, routerBias: true, bias: biasAll},
 	{architecture: "Glm4MoeForCausalLM", types: []string{"glm4_moe"}, experts: true, expertWidth: keysMoEWidth,
-		placed: true, shared: true, mtp: true, groups: true, routerBias: true, bias: biasQKV, norm: normByKey},
+		placed: true, shared: true, mtp: true, groups: true, routerBias: true, bias: biasQKV, norm: normByKey, halfRotary: true},
 	{architecture: "GptOssForCausalLM", types: []string{"gpt_oss"}, experts: true, expertWidth: keysWidth,
 		routerBias: true, bias: biasAll, expertBias: true, sinks: true, headDim: 64, window: windowAlternating},
 	{architecture: "LlamaForCausalLM", types: []string{"llama"}, bias: biasAll, mlpBias: true, multiHead: true},

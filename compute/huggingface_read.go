@@ -65,7 +65,7 @@ func (r *hfReader) groupedAttention(f *family, m *Model) {
 	case normByKey:
 		a.QKNorm = r.flag([]string{"use_qk_norm"}, false)
 	}
-	r.rotary(a)
+	r.rotary(f, a)
 	r.window(f, m)
 }
 
@@ -83,13 +83,16 @@ func (r *hfReader) headDim(f *family, m *Model) {
 
 // rotary reads partial_rotary_factor, which newer files have among the
 // parameters of the rotary embedding.
-func (r *hfReader) rotary(a *Attention) {
+func (r *hfReader) rotary(f *family, a *Attention) {
 	key := "partial_rotary_factor"
 	_, v := r.get([]string{key})
 	if rope := r.root.members["rope_parameters"]; v == nil && rope != nil && rope.kind == jsonObject {
 		v, key = rope.members[key], "rope_parameters."+key
 	}
 	if v == nil || v.kind == jsonNull {
+		if f.halfRotary {
+			a.RotaryDim = a.HeadDim / 2
+		}
 		return
 	}
 	factor, err := strconv.ParseFloat(v.text, 64)
@@ -264,6 +267,9 @@ func (r *hfReader) experts(f *family, m *Model) {
 func (r *hfReader) groups(f *family, e *MoE) {
 	method := r.word("topk_method")
 	key, v := r.get(keysGroups)
+	if v == nil && f.mtp && f.mla && method != "greedy" { // the default of the class is 8 groups
+		r.missing(keysGroups, "write it, or null if a token's experts may lie in any group")
+	}
 	if e.Experts > 0 {
 		e.Groups = r.optional(keysGroups, 1, e.Experts, 1)
 	}

@@ -382,6 +382,13 @@ func TestHuggingFaceDefaults(t *testing.T) {
 	a = read("gpt-oss-20b", map[string]any{"attention_bias": nil})
 	require.True(t, a.Attention.QKVBias && a.Attention.OutBias, "its default is true")
 
+	// Rotary embeddings of a part of the head.
+	require.Equal(t, 64, read("glm-4.5", map[string]any{"partial_rotary_factor": nil}).Attention.RotaryDim)
+	require.Equal(t, 32, read("glm-4.5", map[string]any{"partial_rotary_factor": nil,
+		"rope_parameters": map[string]any{"partial_rotary_factor": 0.25}}).Attention.RotaryDim)
+	require.Equal(t, 0, read("glm-4.5", map[string]any{"partial_rotary_factor": 1}).Attention.RotaryDim)
+	require.Equal(t, 0, read("qwen3-8b", nil).Attention.RotaryDim)
+
 	// Windows.
 	w := func(name string, change map[string]any) [2]int {
 		m := read(name, change)
@@ -485,6 +492,7 @@ func TestHuggingFaceProblems(t *testing.T) {
 		{"mixtral-8x7b", map[string]any{"num_local_experts": null}, "n_routed_experts: is missing: write a whole number from 2"},
 		{"mixtral-8x7b", map[string]any{"first_k_dense_replace": 1}, "first_k_dense_replace: is not known of MixtralForCausalLM"},
 		{"deepseek-v3", map[string]any{"n_group": 7}, "n_group: must divide the 256 experts, not 7"},
+		{"deepseek-v3", map[string]any{"n_group": nil}, "n_group: is missing: write it, or null"},
 		{"deepseek-v3", map[string]any{"topk_group": 9}, "topk_group: must be a whole number from 1 to 8, not 9"},
 		{"deepseek-v3", map[string]any{"topk_method": "magic"}, `topk_method: must be greedy, group_limited_greedy or noaux_tc, not "magic"`},
 		{"deepseek-v3", map[string]any{"first_k_dense_replace": nil}, "first_k_dense_replace: is missing"},

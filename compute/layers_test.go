@@ -75,6 +75,10 @@ func ranks(t *testing.T) map[string]*Rank {
 	add("llama70", "H800", "Llama-3.1-70B", Setup{TP: 8})
 	add("llama8", "H800", "Llama-3.1-8B", Setup{})
 	add("mixtral", "H800", "Mixtral-8x7B", Setup{EP: 8})
+	add("gpt-oss", "H800", "gpt-oss-120b", Setup{TP: 2, EP: 4})
+	add("glm", "H20", "GLM-4.5-Air", Setup{EP: 8, KV: FP8})
+	add("lite", "H20", "DeepSeek-V2-Lite", Setup{EP: 2})
+	add("kimi", "H20", "Kimi-K2", Setup{TP: 2, EP: 32})
 	return all
 }
 
