@@ -349,13 +349,37 @@ func (f *Folder) Close() error { return f.journal.close() }
 func pointFile(point int) string { return fmt.Sprintf("%s/%05d.yaml", PointsFolder, point) }
 
 // writePoint writes the scenario of a point, every default and derived value in
-// it.
-func (f *Folder) writePoint(point int, s *scenarios.Scenario) error {
+// it, and returns its hash. Write makes sure that it has reached the disk.
+func (f *Folder) writePoint(point int, s *scenarios.Scenario) (sha256 string, err error) {
 	resolved, err := s.Resolved()
 	if err != nil {
-		return err
+		return "", err
 	}
-	return writeFile(f.path(pointFile(point)), text(resolved))
+	return hash(resolved), os.WriteFile(f.path(pointFile(point)), resolved, 0o644)
+}
+
+// checkPoint makes the file of a point anew if it is not what the journal says it
+// is, as after a power failure. Points without a scenario have no file.
+func (f *Folder) checkPoint(point int) (e Entry, written bool, err error) {
+	o, err := f.journal.outcome(f.plan.runOf(point, 0))
+	if err != nil || o.Scenario == "" {
+		return e, false, err
+	}
+	e, err = hashFile(f.path(pointFile(point)))
+	if err != nil || e.SHA256 != o.Scenario {
+		s, err := f.plan.Scenario(point)
+		if err != nil {
+			return e, false, err
+		}
+		if _, err := f.writePoint(point, s); err != nil {
+			return e, false, err
+		}
+		if e, err = hashFile(f.path(pointFile(point))); err != nil {
+			return e, false, err
+		}
+	}
+	e.Name = pointFile(point)
+	return e, true, nil
 }
 
 func readManifest(name string) (*Manifest, error) {
@@ -394,14 +418,17 @@ func (f *Folder) Write() error {
 			err = note(name)
 		}
 	}
-	for point := range f.plan.Points {
-		name := pointFile(point)
-		if _, e := os.Stat(f.path(name)); err == nil && e == nil {
-			err = note(name)
-		}
-	}
 	if err != nil {
 		return err
+	}
+	for point := range f.plan.Points {
+		e, written, err := f.checkPoint(point)
+		if err != nil {
+			return err
+		}
+		if written {
+			m.Files = append(m.Files, e)
+		}
 	}
 	var out bytes.Buffer
 	e := json.NewEncoder(&out)

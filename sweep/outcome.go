@@ -16,6 +16,9 @@ type Outcome struct {
 	Replication int `json:"replication"`
 	// Error is why there are no results; "" when there are.
 	Error string `json:"error,omitempty"`
+	// Scenario is the SHA-256 of the text of the point's scenario; "" when there is
+	// none.
+	Scenario string `json:"scenario_sha256,omitempty"`
 	// Seed is the scenario's.
 	Seed uint64 `json:"seed"`
 	// Cluster is what was built; nil when nothing could be.

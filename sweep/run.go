@@ -163,6 +163,7 @@ func (r *runner) work(ctx context.Context, worker int, todo []int, out chan<- fi
 	var last struct {
 		point    int
 		scenario *scenarios.Scenario
+		sha256   string
 		err      error
 	}
 	last.point = -1
@@ -175,8 +176,10 @@ func (r *runner) work(ctx context.Context, worker int, todo []int, out chan<- fi
 		if point != last.point {
 			last.point = point
 			last.scenario, last.err = r.plan.Scenario(point)
+			last.sha256 = ""
 			if last.err == nil {
-				if err := r.folder.writePoint(point, last.scenario); err != nil {
+				var err error
+				if last.sha256, err = r.folder.writePoint(point, last.scenario); err != nil {
 					out <- finished{err: err}
 					return
 				}
@@ -186,7 +189,7 @@ func (r *runner) work(ctx context.Context, worker int, todo []int, out chan<- fi
 		if r.options.begun != nil {
 			r.options.begun(todo[i])
 		}
-		o := &Outcome{Point: point, Replication: replication, Seed: r.plan.study.Seed()}
+		o := &Outcome{Point: point, Replication: replication, Scenario: last.sha256, Seed: r.plan.study.Seed()}
 		err := last.err
 		if err == nil {
 			s := *last.scenario

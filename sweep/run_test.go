@@ -293,6 +293,15 @@ func TestFolders(t *testing.T) {
 	require.NoError(t, open(true, "1", Request{}), "a complete one has nothing to do")
 	require.Equal(t, want, results(t, dir))
 
+	// The file of a point that is gone or torn is made again.
+	require.NoError(t, os.Remove(filepath.Join(dir, pointFile(1))))
+	require.NoError(t, os.Truncate(filepath.Join(dir, pointFile(2)), 100))
+	f, err = p.Open(dir, "1", true)
+	require.NoError(t, err)
+	require.NoError(t, f.Write())
+	require.NoError(t, f.Close())
+	require.Equal(t, want, results(t, dir))
+
 	// A complete one is replaced, by another sweep too.
 	p, err = New(base, Request{Axes: []string{"cluster.oversubscription=1"}})
 	require.NoError(t, err)
