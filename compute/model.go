@@ -137,18 +137,14 @@ func Models() []string { return catalogueNames(modelFiles, "models") }
 // in any case. The error of an unknown name suggests the nearest one.
 func LoadModel(name string) (*Model, error) {
 	short := name[strings.LastIndexByte(name, '/')+1:]
-	for _, n := range Models() {
-		data, err := modelFiles.ReadFile(path.Join("models", strings.ToLower(n)+".yaml"))
-		if err != nil {
-			return nil, err
-		}
-		if strings.EqualFold(n, name) {
+	if short == name { // files are named as their models, in lower case
+		if data, err := modelFiles.ReadFile("models/" + strings.ToLower(name) + ".yaml"); err == nil {
 			return ReadModel(data)
 		}
-		if short == name {
-			continue
-		}
-		m, err := ReadModel(data)
+		return nil, unknownModel(name)
+	}
+	for _, n := range Models() {
+		m, err := LoadModel(n)
 		if err != nil {
 			return nil, err
 		}
@@ -156,7 +152,13 @@ func LoadModel(name string) (*Model, error) {
 			return m, nil
 		}
 	}
-	return nil, fmt.Errorf("%q is not a known model%s", name, config.Suggest(short, Models()))
+	return nil, unknownModel(name)
+}
+
+// unknownModel refuses a name and suggests the nearest one.
+func unknownModel(name string) error {
+	short := name[strings.LastIndexByte(name, '/')+1:]
+	return fmt.Errorf("%q is not a known model%s", name, config.Suggest(short, Models()))
 }
 
 // IsModelPath tells the path of a config.json from the name of a model, which may

@@ -15,6 +15,12 @@ func (m *Model) Load() (model *compute.Model, file []byte, err error) {
 
 func (m *Model) validate(ps *config.Problems) {
 	ps.Require(m.KV != compute.AsCheckpoint, "model.kv", "checkpoints hold no KV cache: write bf16 or fp8")
+	for _, f := range []struct {
+		key   string
+		value compute.DType
+	}{{"weights", m.Weights}, {"activations", m.Activations}, {"kv", m.KV}} {
+		ps.Require(f.value != compute.MXFP4, "model."+f.key, "mxfp4 is of experts alone, as in their checkpoint: write bf16 or fp8")
+	}
 	if m.Name == "" {
 		ps.Addf("model.name", "is missing: write one of `tgssim list models`, or the path of a config.json")
 		return

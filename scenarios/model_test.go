@@ -38,6 +38,8 @@ func TestModelByPath(t *testing.T) {
 
 	_, err = Load(file, `model.name=""`)
 	require.ErrorContains(t, err, "model.name: is missing: write one of `tgssim list models`, or the path of a config.json")
+	_, err = Load(file, "model.weights=mxfp4")
+	require.EqualError(t, err, "--set model.weights=mxfp4: model.weights: mxfp4 is of experts alone, as in their checkpoint: write bf16 or fp8")
 	_, err = Load(file, "model.name=qwen3-9b")
 	require.ErrorContains(t, err, "did you mean Qwen3-8B?")
 	require.NoError(t, os.WriteFile(config, []byte("{\n\"architectures\": 3}"), 0o644))
