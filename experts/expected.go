@@ -85,19 +85,26 @@ func (r *Router) shares(l *layer, rt *routes, total int, room int64) {
 	}
 }
 
-// expectHits fills in the expected tokens of each GPU and server.
+// expectHits fills in the expected tokens of each GPU and server. A server's are
+// at least those of its busiest GPU and at most those of all, also where they are
+// estimates.
 func (r *Router) expectHits(rt *routes, rank, tokens int, into *Traffic) {
-	m := &rt.moments
-	for set, hit := range m.hit {
-		if r.keep[set] != m.mean[set] && hit > 0 {
-			hit = thinned(hit, m.mean[set], r.keep[set])
+	clear(r.serverCount)
+	expected := func(set int) int {
+		hit, mean := rt.moments.hit[set], rt.moments.mean[set]
+		if r.keep[set] != mean && hit > 0 {
+			hit = thinned(hit, mean, r.keep[set])
 		}
-		n := thousandths(float64(tokens) * hit)
-		if set < r.gpus {
-			into.GPUHits[rank*r.gpus+set] = n
-		} else {
-			into.ServerHits[rank*r.servers+set-r.gpus] = n
-		}
+		return int(thousandths(float64(tokens) * hit))
+	}
+	for g, server := range r.cluster.GPUs {
+		n := expected(g)
+		into.GPUHits[rank*r.gpus+g] = int64(n)
+		s := &r.serverCount[server]
+		s.most, s.sum = max(s.most, n), s.sum+n
+	}
+	for i, s := range r.serverCount {
+		into.ServerHits[rank*r.servers+i] = int64(min(s.sum, max(s.most, expected(r.gpus+i))))
 	}
 }
 

@@ -117,7 +117,8 @@ func TestMoves(t *testing.T) {
 		}
 		moves := Moves(3, old, next, server)
 		require.Equal(t, next, carry(old, moves))
-		require.LessOrEqual(t, crossing(moves), crossing(Moves(3, old, plain, server))+gpus)
+		// A greedy matching has at least half of the best one in common.
+		require.GreaterOrEqual(t, 2*staying(old, next), staying(old, plain))
 		for _, m := range moves {
 			require.Equal(t, 3, m.Layer)
 			require.Contains(t, old.Of(m.From), int32(m.Expert))
@@ -135,12 +136,10 @@ func TestMoves(t *testing.T) {
 	})
 }
 
-// crossing counts the moves between GPUs.
-func crossing(moves []Move) (n int) {
-	for _, m := range moves {
-		if m.From != m.To {
-			n++
-		}
+// staying counts the copies that GPUs keep.
+func staying(old, next Placement) (n int) {
+	for g := range old.GPUs() {
+		n += common(old.Of(g), next.Of(g))
 	}
 	return n
 }
