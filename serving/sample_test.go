@@ -267,7 +267,8 @@ func TestSamplingReportsItsError(t *testing.T) {
 		}
 		require.EqualValues(t, steps, x.Judged)
 		require.EqualValues(t, steps*58, x.Layers)
-		require.EqualValues(t, steps*k, x.Simulated)
+		require.GreaterOrEqual(t, x.Simulated, int64(steps*k))
+		require.Less(t, x.Simulated, int64(steps*k)*3/2)
 		step, mean := x.Errors()
 		require.Positive(t, mean)
 		require.InEpsilon(t, step, mean*44.72, 0.01)
@@ -276,8 +277,39 @@ func TestSamplingReportsItsError(t *testing.T) {
 		s2 := 2 * 60_000. * 60_000 / 12 * 1e6 // of a layer: two draws of a uniform distribution, in ps^2
 		want := off/steps - 2*float64(k)*s2 - 2*float64(58-k)*s2
 		require.InEpsilon(t, want, step*step*length*length/steps/steps, 0.1, "%d samples", k)
-		require.InDelta(t, 0, offMean/length, 4*mean, "%d samples: no bias", k)
+		// Layers that vary at random come out too short by at most (sd/mean)^2.
+		require.InDelta(t, 0, offMean/length, 4*mean+s2/260_000/260_000/1e6, "%d samples: bias", k)
 	}
+}
+
+// What holds up the fabric for a time, as a KV transfer does, holds up the sampled
+// step in the mean as long as the full one: bursts of 4 ms in which a collective
+// takes five times as long, a few times in a step of 15 ms or more.
+func TestSampledBursts(t *testing.T) {
+	source := rand.New(rand.NewPCG(1, 2))
+	w := work{program: &programSequential, layers: 58, stretchMilli: 1000}
+	w.parts[0][partAttnIn] = cost{slowest: 100 * us, total: 100 * us}
+	mean := func(k int) (sum float64) {
+		w.sample = k
+		for range 1000 {
+			var e *sim.Engine
+			phase := sim.Time(source.Int64N(int64(20 * sim.Millisecond)))
+			var s *sampledStep
+			e, s = newStep(w, fakeNetwork{dispatch: 50 * us, combine: 50 * us}, func() sim.Time {
+				if (e.Now()+phase)%(20*sim.Millisecond) < 4*sim.Millisecond {
+					return 200 * us
+				}
+				return 0
+			})
+			e.RunUntil(sim.Second)
+			sum += float64(s.end)
+		}
+		return sum
+	}
+	full := mean(0)
+	require.Greater(t, full, 1000*58*200e6*1.05)
+	require.InEpsilon(t, full, mean(8), 0.01)
+	require.InEpsilon(t, full, mean(16), 0.01)
 }
 
 // With fewer than two samples nothing is claimed about the error.
