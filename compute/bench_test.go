@@ -80,3 +80,24 @@ func TestLayerTimesDoNotAllocate(t *testing.T) {
 		keep.AttnIn = r.Experts(true, 65536, 1.1)
 	}))
 }
+
+func BenchmarkReadHuggingFace(b *testing.B) {
+	data := hfText(b, "deepseek-v3")
+	b.ReportAllocs()
+	b.SetBytes(int64(len(data)))
+	for b.Loop() {
+		if _, err := ReadHuggingFace("config.json", data); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkDecodeWithWindow is a decode layer whose attention is timed twice,
+// over the context and over the window.
+func BenchmarkDecodeWithWindow(b *testing.B) {
+	r := windowed(b, 128, 12)
+	b.ReportAllocs()
+	for b.Loop() {
+		r.Decode(64, 64*4096, 1)
+	}
+}
