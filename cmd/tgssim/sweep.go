@@ -321,8 +321,8 @@ func (f *sweepFlags) estimate(cmd *cobra.Command, p *sweep.Plan) error {
 	workers := sweep.Options{Workers: f.workers}.Cores(p.Runs())
 	q.line("")
 	q.line("%s on %s: about %s.", plural(p.Runs(), "run"), plural(workers, "core"), roughly(max(longest, total/float64(workers))))
-	q.line("Found by running the beginning of up to 16 points and extending it, which is good to a factor")
-	q.line("of two or so; `measured` runs came to their end, `inferred` ones follow the nearest that was probed.")
+	q.line("Found by running up to 16 points for a moment. Where that was not to the end, it says `about`:")
+	q.line("the rest is taken to go on at the same pace, which is good to a factor of two or so.")
 	if unknown > 0 {
 		q.line("%s too slow to judge in this time and left out.", were(unknown, "point"))
 	}
@@ -342,15 +342,23 @@ func printPoints(w io.Writer, p *sweep.Plan, costs []sweep.Cost, priced bool) er
 	var rows [][]string
 	for _, c := range costs {
 		row := append([]string{strconv.Itoa(c.Point)}, p.Labels(c.Point)...)
-		rows = append(rows, append(row, pointCells(c, priced)...))
+		row = append(row, pointCells(c, priced)...)
+		if c.Error != nil {
+			for len(row) < len(header)-1 {
+				row = append(row, "-")
+			}
+			row = append(row, "cannot be built")
+		}
+		rows = append(rows, row)
 	}
 	return writeTable(w, header, rows)
 }
 
-// pointCells are the cells of a point after its axes.
+// pointCells are the cells of a point after its axes; none where nothing can be
+// built.
 func pointCells(c sweep.Cost, priced bool) []string {
 	if c.Error != nil {
-		return []string{"cannot be built"}
+		return nil
 	}
 	x := c.Cluster
 	oversubscription := "-"
@@ -370,8 +378,10 @@ func pointCells(c sweep.Cost, priced bool) []string {
 	case !priced:
 	case c.Basis == sweep.CostUnknown:
 		cells = append(cells, "unknown")
+	case c.Basis == sweep.CostMeasured:
+		cells = append(cells, roughly(c.Seconds))
 	default:
-		cells = append(cells, roughly(c.Seconds)+" "+c.Basis)
+		cells = append(cells, "about "+roughly(c.Seconds))
 	}
 	return cells
 }
