@@ -57,8 +57,8 @@ func NewCreditScheduler(c CreditConfig, rate units.Rate, rtt sim.Time) (*CreditS
 	if err := lineRate(rate); err != nil {
 		return nil, err
 	}
-	if rtt <= 0 || rtt > maxTimer {
-		return nil, fmt.Errorf("a round trip of %v is out of range; use above 0 up to %v", rtt, maxTimer)
+	if err := roundTrip(rtt); err != nil {
+		return nil, err
 	}
 	return &CreditScheduler{
 		quantum: c.Quantum,
@@ -66,6 +66,14 @@ func NewCreditScheduler(c CreditConfig, rate units.Rate, rtt sim.Time) (*CreditS
 		pace: max(1, units.Rate(float64(rate)*c.Speedup)), timeout: c.Timeout, weighted: c.Order == OrderWeighted,
 		head: noSource, tail: noSource,
 	}, nil
+}
+
+// roundTrip requires a round trip that products can be computed of.
+func roundTrip(rtt sim.Time) error {
+	if rtt <= 0 || rtt > maxTimer {
+		return fmt.Errorf("a round trip of %v is out of range; use above 0 up to %v", rtt, maxTimer)
+	}
+	return nil
 }
 
 // Open adds a source with a weight, at least 1, that counts when the order is

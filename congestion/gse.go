@@ -39,6 +39,9 @@ func NewGSE(c GSEConfig, rate units.Rate, rtt sim.Time) (*GSE, error) {
 	if err := lineRate(rate); err != nil {
 		return nil, err
 	}
+	if err := roundTrip(rtt); err != nil {
+		return nil, err
+	}
 	g := &GSE{
 		container: c.ContainerBytes, push: c.Credit.PushBytes(rate, rtt), request: c.Credit.RequestBytes,
 		stop: c.StopBytes, resume: c.ResumeBytes, idle: c.IdleTimeout, spray: c.Spray,

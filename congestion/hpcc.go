@@ -1,8 +1,7 @@
 package congestion
 
 import (
-	"fmt"
-
+	"github.com/tgssim/tgssim/internal/config"
 	"github.com/tgssim/tgssim/internal/units"
 	"github.com/tgssim/tgssim/sim"
 )
@@ -26,8 +25,10 @@ func NewHPCC(c HPCCConfig, line units.Rate) (*HPCC, error) {
 	if err := lineRate(line); err != nil {
 		return nil, err
 	}
-	if c.MinRate > line {
-		return nil, fmt.Errorf("min_rate: %v is above the line rate, %v", c.MinRate, line)
+	var ps config.Problems
+	ps.Require(c.MinRate <= line, "min_rate", "%v is above the line rate, %v", c.MinRate, line)
+	if err := ps.Err(); err != nil {
+		return nil, err
 	}
 	return &HPCC{
 		line: line, minRate: c.MinRate, ai: scaled(c.RateAI, line, c.ScaleFrom),
