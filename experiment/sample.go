@@ -24,7 +24,7 @@ func sampleNotes(sample int, model string, layers int, usage []serving.PoolUsage
 		if x.Judged > 0 {
 			step, mean := x.Errors()
 			text += fmt.Sprintf(" By the spread of the samples the standard error is %.2g %% of a step, and %.2g %% of the mean of %d; "+
-				"KV transfers met the simulated layers only.", 100*step, 100*mean, x.Judged)
+				"KV transfers and other instances met the simulated layers only, which is not in it.", 100*step, 100*mean, x.Judged)
 		} else {
 			text += " That is too few to tell the error."
 		}
