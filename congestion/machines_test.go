@@ -286,10 +286,13 @@ func (s *schedulerStory) step(t *testing.T, words []string) given {
 // send gives sent (yes or no) and scheduled; request gives total, or 0 when there
 // is nothing to ask for; return gives bytes. Every event gives backlog and
 // credit.
-type creditsStory struct{ s CreditSender }
+type creditsStory struct {
+	s         CreditSender
+	threshold units.Bytes
+}
 
 func newCreditsStory(t *testing.T, s settings) machine {
-	m := &creditsStory{}
+	m := &creditsStory{threshold: s.Credit.RequestBytes}
 	m.s.Start(s.Credit.PushBytes(s.Line, s.RTT))
 	return m
 }
@@ -310,7 +313,7 @@ func (s *creditsStory) step(t *testing.T, words []string) given {
 			g["scheduled"] = s.s.OnSend(bytes())
 		}
 	case "request":
-		total, ok := s.s.Request(1)
+		total, ok := s.s.Request(s.threshold)
 		if !ok {
 			total = 0
 		}

@@ -88,3 +88,23 @@ request       => total=16000B
 credit 16000B
 send 4000B    => sent=yes scheduled=4000B
 return        => bytes=0B
+
+# While grants are to come, less than request_bytes are not worth a message; the
+# last grant that was asked for is the time to ask for all that has gathered.
+credits: requests are gathered
+line: 100Gbps
+rtt: 8us
+credit: {push: 0, request_bytes: 10KB}
+----
+add 1000B     => backlog=1000B
+request       => total=1000B
+add 9999B
+request       => total=0B
+add 1B
+request       => total=11000B
+add 5000B
+request       => total=0B
+credit 10999B
+request       => total=0B
+credit 11000B
+request       => total=16000B

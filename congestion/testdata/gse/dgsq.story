@@ -14,6 +14,16 @@ dgsq: whole packets fill containers
 0us send 60B   => tag=1.3/3 path=1
 0us send 4160B => tag=2.0/4 path=2
 
+# Four packets of 4,096 B fill one to the byte.
+dgsq: a container that is just full
+----
+0us enqueue 20480B
+0us send 4096B => tag=0.0/0
+0us send 4096B => tag=0.1/0
+0us send 4096B => tag=0.2/0
+0us send 4096B => tag=0.3/0
+0us send 4096B => tag=1.0/4
+
 # A container stays open when the queue is empty, and goes on where it was.
 dgsq: a container that is part filled
 ----
@@ -60,6 +70,7 @@ gse: {stop_bytes: 20000B, resume_bytes: 10000B}
 0us send 4000B     => verdict=ok
 0us send 4000B     => verdict=ok
 0us send 4000B     => verdict=ok
-0us send 4000B     => verdict=resume backlog=8001B
+0us send 2001B     => verdict=resume backlog=10000B
 0us send 4000B     => verdict=ok
-0us enqueue 20000B => verdict=stop
+0us send 2000B     => verdict=ok
+0us enqueue 20000B => verdict=stop backlog=24000B

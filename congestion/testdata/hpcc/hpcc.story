@@ -58,6 +58,16 @@ hpcc: {max_stage: 2}
 35us ack 92/120  35us/281250B/0B/100Gbps        => window=119085B reference=62650 stage=2
 45us ack 121/150 45us/343750B/0B/100Gbps        => window=119085B reference=119085 stage=0
 
+# Eta itself is full: at U = eta the stage does not count up.
+hpcc: just at eta
+line: 100Gbps
+rtt: 10us
+hpcc: {eta: 0.5}
+----
+0us  ack 1/30    0us/0B/0B/100Gbps
+10us ack 31/60   10us/62500B/0B/100Gbps  => u=1/2 window=125000B stage=0
+20us ack 61/90   20us/124999B/0B/100Gbps => stage=1
+
 # HPCC-ns3 runs with maxStage 0: every update is multiplicative.
 hpcc: no stages
 line: 100Gbps
