@@ -13,12 +13,8 @@ import (
 const aggregateFrom = 16
 
 // fewChoices is the number of choices up to which a binomial split is drawn
-// choice by choice, and farChoices that of expected choices on the rarer side up
-// to which the skew of a binomial matters and it is drawn by inversion.
-const (
-	fewChoices = 12
-	farChoices = 9
-)
+// choice by choice, where it is not smooth, and above which by inversion.
+const fewChoices = 24
 
 // drawCounts draws how many of the tokens choose each expert. It goes down the
 // tree of the law, and splits the choices of each run among its halves. The sum
@@ -46,34 +42,35 @@ func (n *split) draw(rng *rand.Rand, m, tokens, lo, hi int) int {
 	switch {
 	case lo == hi:
 		return lo
-	case n.binomial && n.chance == 0.5 && m <= 64:
+	case !n.binomial:
+	case n.chance == 0.5 && m <= 64:
 		return min(hi, max(lo, bits.OnesCount64(rng.Uint64()>>(64-m))))
-	case n.binomial && m <= fewChoices:
+	case float64(m) >= n.smooth:
+	case m <= fewChoices:
 		return min(hi, max(lo, countChoices(rng, m, n.chance)))
-	case n.binomial && float64(m)*min(n.chance, 1-n.chance) < farChoices:
+	default:
 		return min(hi, max(lo, n.invert(rng, m)))
 	}
 	t := float64(tokens)
 	mean := float64(t*n.left) + float64(n.slope*(float64(m)-float64(t*n.mean)))
-	return near(rng, mean, t*n.residual, lo, hi)
+	return bounded(rng, mean, t*n.residual, lo, hi)
 }
 
-// countChoices is a binomial variate, one choice after another, of 32 random bits
+// countChoices is a binomial variate, one choice after another, of 21 random bits
 // each.
 func countChoices(rng *rand.Rand, m int, chance float64) int {
-	limit := uint64(chance * (1 << 32))
+	const bits = 21
+	limit := uint64(float64(chance*(1<<bits)) + 0.5)
 	x := 0
-	for ; m > 1; m -= 2 {
+	for m > 0 {
 		r := rng.Uint64()
-		if r>>32 < limit {
-			x++
+		for range min(3, m) {
+			if r&(1<<bits-1) < limit {
+				x++
+			}
+			r >>= bits
 		}
-		if r&(1<<32-1) < limit {
-			x++
-		}
-	}
-	if m == 1 && rng.Uint64()>>32 < limit {
-		x++
+		m -= 3
 	}
 	return x
 }
@@ -98,6 +95,33 @@ func (n *split) invert(rng *rand.Rand, m int) int {
 		return m - x
 	}
 	return x
+}
+
+// bounded draws a whole number from lo to hi with the given mean and variance.
+// Close to a bound, where a normal variate would be cut off, the distance from it
+// is binomial, of as many trials as its variance takes.
+func bounded(rng *rand.Rand, mean, variance float64, lo, hi int) int {
+	down, up := mean-float64(lo), float64(hi)-mean
+	gap := min(down, up)
+	switch {
+	case gap <= 0:
+		return min(hi, max(lo, int(mean)))
+	case gap < 0.5:
+		variance = 0 // rounding adds gap (1 - gap)
+	case gap < 9 && float64(gap*gap) < float64(9*variance):
+		trials := hi - lo
+		if variance < gap { // n p = gap, n p (1 - p) = variance
+			trials = int(min(float64(trials), math.Ceil(gap*(gap/(gap-variance)))))
+		}
+		chance := gap / float64(trials)
+		s := split{chance: chance, logMiss: detmath.Log1p(-chance), logHit: detmath.Log(chance)}
+		x := s.invert(rng, trials)
+		if up < down {
+			return hi - x
+		}
+		return lo + x
+	}
+	return near(rng, mean, variance, lo, hi)
 }
 
 // near draws a whole number from lo to hi with the given mean and variance: a

@@ -88,7 +88,7 @@ func drawShare(rng *rand.Rand, n, left, m int) int {
 	}
 	p := float64(n) / float64(left)
 	mean := float64(m) * p
-	if mean < farChoices && p <= 0.5 {
+	if mean < 9 && p <= 0.5 { // skewed: less than three standard deviations
 		s := split{chance: p, logMiss: detmath.Log1p(-p)}
 		return min(hi, s.invert(rng, m))
 	}

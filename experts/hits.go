@@ -66,8 +66,9 @@ func missAll(n, m, k int) float64 {
 }
 
 // measure fills in the moments of a layer's routes from the choices of the law's
-// sample; means are exact. The estimate of a hit is scaled by the error of the
-// mean that comes with it.
+// sample; means are the law's. A hit is estimated with the mean, which is known
+// better, as control variate: the covariance of a token's number of choices in a
+// set with whether there are any is the mean times the probability of none.
 func (r *Router) measure(l *layer, rt *routes) {
 	gpus := r.gpus
 	m := &rt.moments
@@ -86,8 +87,9 @@ func (r *Router) measure(l *layer, rt *routes) {
 	sum, square, hit := make([]float64, sets), make([]float64, sets), make([]float64, sets)
 	count := make([]int32, sets)
 	used := make([]int32, r.shape.Experts)
-	for i := 0; i < len(law.sample); i += k {
-		choice := law.sample[i : i+k]
+	sample := law.sample[:min(len(law.sample), samplesHits*k)]
+	for i := 0; i < len(sample); i += k {
+		choice := sample[i : i+k]
 		var at [2 * maxTopK]int32
 		for j, c := range choice {
 			gpu := rt.slot(int32(c), used[c]) / int32(r.slots)
@@ -105,16 +107,20 @@ func (r *Router) measure(l *layer, rt *routes) {
 			}
 		}
 	}
-	tokens := float64(len(law.sample) / k)
+	tokens := float64(len(sample) / k)
 	for i := range m.mean {
 		if sum[i] == 0 {
 			m.hit[i] = min(1, m.mean[i])
 			m.variance[i] = m.mean[i]
 			continue
 		}
-		mean := sum[i] / tokens
-		m.hit[i] = min(1, m.mean[i], hit[i]/sum[i]*m.mean[i])
+		mean, h := sum[i]/tokens, hit[i]/tokens
 		m.variance[i] = max(0, square[i]/tokens-float64(mean*mean))
+		slope := 0.
+		if m.variance[i] > 0 {
+			slope = min(1, mean*(1-h)/m.variance[i])
+		}
+		m.hit[i] = max(0, min(1, m.mean[i], h+float64(slope*(m.mean[i]-mean))))
 	}
 	if r.uniform() {
 		r.measureUniform(l, rt)

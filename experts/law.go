@@ -16,6 +16,10 @@ const (
 	samplesLayer  = 1 << 14
 )
 
+// samplesHits is the most of those tokens from which the hits of a layer are
+// estimated, whose error is small as it is relative to that of their mean.
+const samplesHits = 1 << 15
+
 // A law is how one token chooses among experts of given weights, whose numbering
 // is the law's own: see popularity.
 type law struct {
@@ -149,9 +153,11 @@ type split struct {
 	left, slope, residual float64
 	// chance is left over mean. When the residual is what m independent choices
 	// with this chance would have, binomial is set; logMiss is log(1 - chance), and
-	// logHit log(chance).
+	// logHit log(chance). From smooth choices on, the rarer side has a mean of at
+	// least three standard deviations.
 	chance, logMiss, logHit float64
 	binomial                bool
+	smooth                  float64
 }
 
 // newTree cuts the experts in halves, groups first.
@@ -236,6 +242,7 @@ func (b *treeBuilder) measure() {
 		n.residual = max(0, variance[l]-float64(2*n.slope*covariance)+float64(n.slope*n.slope*variance[i]))
 		free := float64(n.mean * n.chance * (1 - n.chance))
 		n.binomial = math.Abs(n.residual-free) < float64(0.1*free) && math.Abs(n.slope-n.chance) < float64(0.1*n.chance)
+		n.smooth = 9 * max(n.chance, 1-n.chance) / min(n.chance, 1-n.chance)
 		n.logMiss, n.logHit = detmath.Log1p(-n.chance), detmath.Log(n.chance)
 	}
 }

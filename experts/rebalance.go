@@ -63,6 +63,6 @@ func (r *Router) EndStep() *Plan {
 // Apply puts a plan of this router into effect.
 func (r *Router) Apply(p *Plan) {
 	for i := range r.layers {
-		r.place(&r.layers[i], p.Placements[i])
+		r.placeLayer(i, p.Placements[i])
 	}
 }

@@ -283,5 +283,5 @@ func (r *Router) estimateHit(l *layer, m *moments, set, choices, tokens, lo, hi 
 	t := float64(tokens)
 	mean := float64(t*m.hit[set]) + float64(slope*(float64(choices)-float64(t*m.mean[set])))
 	left := float64(m.hit[set]*(1-m.hit[set])) - float64(slope*covariance)
-	return near(l.rng, mean, t*max(0, left), lo, hi)
+	return bounded(l.rng, mean, t*max(0, left), lo, hi)
 }

@@ -3,6 +3,7 @@ package experts
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 
 	"github.com/tgssim/tgssim/internal/config"
 	"github.com/tgssim/tgssim/internal/detmath"
@@ -124,7 +125,7 @@ func New(s Setup) (*Router, error) {
 		r.layers = append(r.layers, layer{
 			law: pop.law[l], expert: pop.expert[l], rng: s.Streams.Stream(fmt.Sprintf("%s/layer%d", s.Name, l)),
 		})
-		r.place(&r.layers[l], r.placement(r.forecast(l, forecast)))
+		r.placeLayer(l, r.placement(r.forecast(l, forecast)))
 	}
 	r.allocate()
 	return r, nil
@@ -173,6 +174,20 @@ func (r *Router) placement(load []float64) Placement {
 		return EPLBHierarchical(load, r.shape.groups(), c.Redundant, r.gpus, r.servers)
 	}
 	return Contiguous(r.shape.Experts, c.Redundant, r.gpus)
+}
+
+// placeLayer puts a placement of one layer into effect. A layer that is like the
+// one before shares what has been worked out for that.
+func (r *Router) placeLayer(i int, p Placement) {
+	l := &r.layers[i]
+	if i > 0 {
+		o := &r.layers[i-1]
+		if l.law == o.law && slices.Equal(l.expert, o.expert) && slices.Equal(p.Expert, o.place.Expert) {
+			l.place, l.routes = p, o.routes
+			return
+		}
+	}
+	r.place(l, p)
 }
 
 // place puts a placement into effect.
