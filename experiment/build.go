@@ -113,7 +113,7 @@ func build(s *scenarios.Scenario, traces *Traces, options []sim.Option) (*Simula
 
 		Experts:      experts(model),
 		Hidden:       model.Hidden,
-		KVPieces:     kvPieces(model),
+		KVPieces:     kvPieces(model, s.Serving.Decode.MTP.DraftLayers()),
 		SampleLayers: s.Network.SampleLayers,
 
 		NVLinkRate: units.Rate(math.RoundToEven(float64(s.Cluster.NVLinkRate) * s.Network.NVLinkEfficiency)),
@@ -206,10 +206,12 @@ func experts(m *compute.Model) collective.Experts {
 }
 
 // kvPieces is the number of contiguous pieces of one KV block: MLA keeps one
-// latent per layer, GQA keys and values.
-func kvPieces(m *compute.Model) int {
+// latent per layer, GQA keys and values; the layers of the drafting module have
+// theirs.
+func kvPieces(m *compute.Model, draftLayers int) int {
+	layers := m.Layers + draftLayers
 	if m.Attention.Kind == compute.MLA {
-		return m.Layers
+		return layers
 	}
-	return 2 * m.Layers
+	return 2 * layers
 }

@@ -39,6 +39,12 @@ func TestSetupsOfRanks(t *testing.T) {
 		require.Zero(t, r.Setup().CommSMs, "only overlapped prefill lends them")
 	}
 	require.Equal(t, kv/48*50, b.Decode.Memory().KVPerToken)
+	model, err := compute.LoadModel("qwen3-30b-a3b")
+	require.NoError(t, err)
+	require.Equal(t, 2*(48+2), kvPieces(model, 2))
+	mla, err := compute.LoadModel("deepseek-v3")
+	require.NoError(t, err)
+	require.Equal(t, 61+1, kvPieces(mla, 1))
 
 	s, err := scenarios.Load("qwen3-30b-a3b-h20", "model.activations=fp8")
 	require.NoError(t, err)

@@ -41,7 +41,8 @@ type instance struct {
 	time      GPUTime
 	comm      CommTime
 	sampling  Sampling
-	twoBatch  int // steps that ran as two micro-batches
+	twoBatch  int  // steps that ran as two micro-batches
+	last      Step // what the listener was told, here so that telling allocates nothing
 }
 
 // wake schedules a step at this very instant, behind the events already due, so
@@ -104,11 +105,12 @@ func (in *instance) endStep() {
 		in.twoBatch++
 	}
 	if l := c.opt.Listener.Step; l != nil {
-		l(&Step{
+		in.last = Step{
 			Pool: in.pool.name, Instance: in.index, Start: in.began, End: now,
 			Requests: in.requests, Tokens: in.batch, Output: in.output, Context: in.context,
 			Compute: a.Compute, Dispatch: a.Dispatch, Combine: a.Combine, AllReduce: a.AllReduce,
-		})
+		}
+		l(&in.last)
 	}
 	more := false
 	if in.pool == c.prefill {

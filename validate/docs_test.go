@@ -2,6 +2,8 @@ package validate
 
 import (
 	"context"
+	"fmt"
+	"math"
 	"os"
 	"strings"
 	"testing"
@@ -33,6 +35,23 @@ func TestDocument(t *testing.T) {
 		b.WriteString("| " + strings.Join([]string{r.what, Figure(got[0].Simulated), Percent(got[0].ErrorPct), Figure(got[1].Simulated)}, " | ") + " |\n")
 	}
 	const file = "../docs/validation-compute.md"
+	// What the page says in short is what the tables say.
+	v := Judge(rows)
+	var worst, left, lowLatency float64
+	for _, r := range rows {
+		if r.WithinPct != nil {
+			worst, left = max(worst, math.Abs(r.ErrorPct)), max(left, math.Abs(r.LeaveOneOut.ErrorPct))
+		}
+		if strings.HasPrefix(r.Name, "deepep-low-latency") {
+			lowLatency = max(lowLatency, math.Abs(r.ErrorPct))
+		}
+	}
+	text, err := os.ReadFile(file)
+	require.NoError(t, err)
+	short := strings.Join(strings.Fields(string(text)), " ")
+	require.Contains(t, short, fmt.Sprintf("are met within %.1f %%, with %.1f %% mean absolute error", worst, v.Mean))
+	require.Contains(t, short, fmt.Sprintf("fitted to the other five, each is met within %.1f %%", left))
+	require.Contains(t, short, fmt.Sprintf("within %.0f %% of DeepEP's low-latency kernels", math.Ceil(lowLatency)))
 	for name, want := range map[string]string{"targets": Markdown(rows), "readings": b.String()} {
 		text, err := os.ReadFile(file)
 		require.NoError(t, err)
