@@ -164,7 +164,7 @@ func (p *Plan) Open(dir, version string, resume bool) (*Folder, error) {
 		if err := old.read(p); err != nil {
 			return nil, errors.Join(fmt.Errorf("%s cannot be resumed: %w", dir, err), old.close())
 		}
-		return f, nil
+		return f, f.writeScenario()
 	}
 	if _, err := os.Stat(f.path(ManifestFile)); err != nil {
 		return nil, errors.Join(fmt.Errorf("%s holds an unfinished sweep: go on with --resume, remove it, or choose another folder", dir), old.close())
@@ -193,13 +193,15 @@ func (f *Folder) judge() error {
 	if err != nil {
 		return err
 	}
+	_, err = os.Stat(f.path(JournalFile))
 	for _, e := range entries {
-		if !slices.Contains(own, e.Name()) && !isTemporary(e.Name()) {
+		ours := slices.Contains(own, e.Name())
+		if err != nil { // a sweep that has not begun has nothing but this
+			ours = e.Name() == PointsFolder && e.IsDir()
+		}
+		if !ours && !isTemporary(e.Name()) {
 			return fmt.Errorf("%s holds %s, which is not of a sweep: choose another folder, or move it", f.dir, e.Name())
 		}
-	}
-	if m, err := readManifest(f.path(ManifestFile)); err == nil && m.Kind != f.id.Kind {
-		return fmt.Errorf("%s holds a run, not a sweep: choose another folder", f.dir)
 	}
 	return nil
 }
@@ -237,14 +239,21 @@ func (f *Folder) clear() error {
 	return os.MkdirAll(f.path(PointsFolder), 0o755)
 }
 
-// begin starts a sweep in a folder that has none.
-func (f *Folder) begin() error {
-	if err := writeFile(f.path(ScenarioFile), text(f.text)); err != nil {
+// begin starts a sweep in a folder that has none. The journal comes first: what is
+// in a folder without one is not ours.
+func (f *Folder) begin() (err error) {
+	if f.journal, err = createJournal(f.path(JournalFile), f.id, f.plan.Runs()); err != nil {
 		return err
 	}
-	var err error
-	f.journal, err = createJournal(f.path(JournalFile), f.id, f.plan.Runs())
-	return err
+	return f.writeScenario()
+}
+
+// writeScenario writes the scenario file, unless it is there.
+func (f *Folder) writeScenario() error {
+	if e, err := hashFile(f.path(ScenarioFile)); err == nil && e.SHA256 == f.id.ScenarioSHA256 {
+		return nil
+	}
+	return writeFile(f.path(ScenarioFile), text(f.text))
 }
 
 // compare names the first thing in which the sweep of the folder differs.

@@ -317,6 +317,16 @@ func TestFolders(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "thesis.txt"), nil, 0o644))
 	require.ErrorContains(t, open(true, testVersion, Request{}), "holds thesis.txt, which is not of a sweep")
 	require.FileExists(t, filepath.Join(dir, "thesis.txt"))
+
+	// A file of one of our names is somebody else's where there is no journal.
+	own := filepath.Dir(base)
+	require.NoError(t, os.Rename(base, filepath.Join(own, ScenarioFile)))
+	base, dir = filepath.Join(own, ScenarioFile), own
+	require.ErrorContains(t, open(false, "1", Request{}), "holds scenario.yaml, which is not of a sweep")
+	require.ErrorContains(t, open(true, "1", Request{}), "holds scenario.yaml, which is not of a sweep")
+	text, err := os.ReadFile(base)
+	require.NoError(t, err)
+	require.Equal(t, tiny+axes, string(text))
 }
 
 // A trace that has changed since is another sweep.

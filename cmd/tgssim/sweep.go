@@ -33,11 +33,14 @@ func (f *axisFlags) register(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&f.zip, "zip", false, "combine the first values of all axes, then the second, instead of all with all")
 }
 
-// request is what the flags ask for.
-func (f *axisFlags) request(assignments []string) sweep.Request {
+// request is what the flags ask for; --zip=false is a request, too.
+func (f *axisFlags) request(cmd *cobra.Command, assignments []string) sweep.Request {
 	r := sweep.Request{Set: assignments, Axes: f.axes}
-	if f.zip {
+	switch {
+	case f.zip:
 		r.Mode = scenarios.ModeZip
+	case cmd.Flags().Changed("zip"):
+		r.Mode = scenarios.ModeProduct
 	}
 	return r
 }
@@ -52,7 +55,7 @@ func (f *axisFlags) plan(cmd *cobra.Command, flags *scenarioFlags, ref string) (
 	if err != nil || len(study.Sweep.Axes)+len(f.axes) == 0 {
 		return nil, invalid(err)
 	}
-	p, err := sweep.New(ref, f.request(assignments))
+	p, err := sweep.New(ref, f.request(cmd, assignments))
 	return p, invalid(err)
 }
 
@@ -149,7 +152,7 @@ func (f *sweepFlags) plan(cmd *cobra.Command, ref string) (*sweep.Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := f.axes.request(assignments)
+	r := f.axes.request(cmd, assignments)
 	r.Replications = f.reps
 	p, err := sweep.New(ref, r)
 	return p, invalid(err)
