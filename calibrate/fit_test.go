@@ -53,7 +53,7 @@ func stranger(t testing.TB, name string) *compute.Profile {
 // Without noise the constants come back to the digits that are kept, from
 // anywhere; the base matters to nothing that the shapes determine.
 func TestExactTimesGiveTheConstantsBack(t *testing.T) {
-	for _, name := range []string{"H800", "H20"} {
+	for _, name := range gpus() {
 		truth := gpu(t, name)
 		r := fitTable(t, measured(t, truth, grid(), exact), stranger(t, name))
 		require.Empty(t, r.Outliers)
@@ -101,7 +101,7 @@ func TestNoisyTimesGiveTheConstantsBack(t *testing.T) {
 		"mla_decode,bf16,batch=64 kv_len=5000 heads=128", "mla_decode,fp8,batch=24 kv_len=9000 heads=128 query_tokens=2",
 		"gqa_prefill,,seq_len=3000 heads=32 head_dim=128", "mla_prefill,,seq_len=6000 heads=128", "elementwise,,bytes=5000000 kernels=3", "launch_gap,,kernels=24",
 	}
-	for _, name := range []string{"H800", "H20"} {
+	for _, name := range gpus() {
 		truth := gpu(t, name)
 		for seed := range uint64(seeds()) {
 			r := fitTable(t, measured(t, truth, grid(), gaussian(seed, 0.05)), stranger(t, name))

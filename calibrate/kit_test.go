@@ -124,3 +124,11 @@ func seeds() int {
 	}
 	return 3
 }
+
+// gpus are those whose profiles are given back.
+func gpus() []string {
+	if testing.Short() {
+		return []string{"H20"}
+	}
+	return []string{"H800", "H20"}
+}

@@ -303,8 +303,8 @@ func (r *reader) class(fields []string) (*class, compute.DType) {
 	}
 	text = strings.ToLower(text)
 	if name == "gemm" {
-		if text == "" {
-			r.refuse(line, column, kernelColumn, "gemm needs a dtype, bf16 or fp8; or write gemm_bf16 or gemm_fp8")
+		if text != "bf16" && text != "fp8" {
+			r.refuse(line, column, kernelColumn, "gemm needs a dtype, bf16 or fp8, not %q; or write gemm_bf16 or gemm_fp8", text)
 			return nil, 0
 		}
 		name = "gemm_" + text

@@ -72,7 +72,7 @@ func TestReadIsStrict(t *testing.T) {
 		"kernel,m,n,k,us,time_ms\n":                     "x.csv:1:17: time_ms: is a second column of times, beside us",
 		header + "gemm_fp9,,1,1,1,1\n":                  `x.csv:2:1: kernel: "gemm_fp9" is not a kernel class; did you mean gemm_fp8?`,
 		header + "gemm,,1,1,1,1\n":                      "x.csv:2:1: kernel: gemm needs a dtype",
-		header + "gemm,fp16,1,1,1,1\n":                  `x.csv:2:1: kernel: "gemm" is not a kernel class`,
+		header + "gemm,fp16,1,1,1,1\n":                  `x.csv:2:1: kernel: gemm needs a dtype, bf16 or fp8, not "fp16"`,
 		header + "gemm_bf16,fp8,1,1,1,1\n":              `x.csv:2:11: dtype: "fp8" is not a format of gemm_bf16: write bf16`,
 		header + "gemm_bf16,,1,x,1,1\n":                 `x.csv:2:14: n: "x" is not a number`,
 		header + "gemm_bf16,,1,nan,1,1\n":               `x.csv:2:14: n: "nan" is not a number`,

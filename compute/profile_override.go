@@ -2,6 +2,7 @@ package compute
 
 import (
 	"fmt"
+	"strconv"
 
 	"github.com/tgssim/tgssim/internal/config"
 	"github.com/tgssim/tgssim/internal/units"
@@ -69,6 +70,23 @@ func (o *Override) Apply(p *Profile) *Profile {
 		replace(&q.NVLink, o.NVLink)
 	}
 	return &q
+}
+
+// Changes lists what Apply would replace of p, in sentences.
+func (o *Override) Changes(p *Profile) (out []string) {
+	q := o.Apply(p)
+	say := func(changed bool, key, was, is string) {
+		if changed {
+			out = append(out, fmt.Sprintf("What if: gpu.%s is %s in place of %s.", key, is, was))
+		}
+	}
+	say(o.Memory != nil, "memory", p.Memory.Value.String(), q.Memory.Value.String())
+	say(o.SMs != nil, "sms", strconv.Itoa(p.SMs.Value), strconv.Itoa(q.SMs.Value))
+	say(o.PeakFP8 != nil, "peak_fp8", flops(p.PeakFP8.Value), flops(q.PeakFP8.Value))
+	say(o.PeakBF16 != nil, "peak_bf16", flops(p.PeakBF16.Value), flops(q.PeakBF16.Value))
+	say(o.HBM != nil, "hbm_bandwidth", bytesPerSecond(p.HBM.Value), bytesPerSecond(q.HBM.Value))
+	say(o.NVLink != nil, "nvlink", bytesPerSecond(p.NVLink.Value), bytesPerSecond(q.NVLink.Value))
+	return out
 }
 
 func replace[T any](k *Known[T], v *T) {

@@ -31,9 +31,15 @@ func TestOverrideReplacesWhatItNames(t *testing.T) {
 	require.Equal(t, q.NVLinkAchieved.Value, q.NVLinkRate())
 	require.Contains(t, q.HBM.Source, "in place of 26800Gbps")
 	require.Equal(t, before.Kernels, q.Kernels)
+	require.Equal(t, []string{
+		"What if: gpu.memory is 141GB in place of 80GB.", "What if: gpu.sms is 148 in place of 132.",
+		"What if: gpu.peak_fp8 is 4500 TFLOP/s in place of 1979 TFLOP/s.", "What if: gpu.peak_bf16 is 2250 TFLOP/s in place of 989.5 TFLOP/s.",
+		"What if: gpu.hbm_bandwidth is 4800 GB/s in place of 3350 GB/s.", "What if: gpu.nvlink is 450 GB/s in place of 200 GB/s.",
+	}, o.Changes(p))
 
 	var none Override
 	require.Equal(t, before, *none.Apply(p))
+	require.Empty(t, none.Changes(p))
 }
 
 func TestOverrideRanges(t *testing.T) {

@@ -2,7 +2,9 @@ package compute
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/tgssim/tgssim/internal/units"
 )
@@ -50,10 +52,6 @@ type FactRow struct {
 // FactTable lists the capacities and peaks with their sources. A number that
 // nobody has published is left out.
 func (p *Profile) FactTable() []FactRow {
-	flops := func(v float64) string { return strconv.FormatFloat(v/1e12, 'f', -1, 64) + " TFLOP/s" }
-	bytesPerSecond := func(r units.Rate) string {
-		return strconv.FormatFloat(r.BytesPerSecond()/1e9, 'f', -1, 64) + " GB/s"
-	}
 	rows := []FactRow{
 		{"memory", p.Memory.Value.String(), p.Memory.Source, p.Memory.Assumed},
 		{"sm_count", strconv.Itoa(p.SMs.Value), p.SMs.Source, p.SMs.Assumed},
@@ -66,4 +64,30 @@ func (p *Profile) FactTable() []FactRow {
 		rows = append(rows, FactRow{"nvlink_achieved_per_direction", bytesPerSecond(n.Value), n.Source, n.Assumed})
 	}
 	return rows
+}
+
+func flops(v float64) string { return strconv.FormatFloat(v/1e12, 'f', -1, 64) + " TFLOP/s" }
+
+func bytesPerSecond(r units.Rate) string {
+	return strconv.FormatFloat(r.BytesPerSecond()/1e9, 'f', -1, 64) + " GB/s"
+}
+
+// Unfitted says in a sentence that no kernel was measured on this GPU, and whose
+// efficiencies stand in; "" where a class is fitted.
+func (p *Profile) Unfitted() string {
+	var lenders []string
+	for _, row := range p.FitTable() {
+		switch {
+		case row.Status == Fitted:
+			return ""
+		case row.Status == Borrowed && !slices.Contains(lenders, row.MeasuredOn):
+			lenders = append(lenders, row.MeasuredOn)
+		}
+	}
+	slices.Sort(lenders)
+	if len(lenders) == 0 {
+		return fmt.Sprintf("No kernel was measured on %s; its kernel times are assumed.", p.Name)
+	}
+	return fmt.Sprintf("No kernel was measured on %s; its kernel times are its peaks and bandwidth with the efficiencies of %s.",
+		p.Name, strings.Join(lenders, " and "))
 }

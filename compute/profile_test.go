@@ -125,6 +125,18 @@ func TestBorrowedIsAsLent(t *testing.T) {
 	}
 }
 
+func TestUnfitted(t *testing.T) {
+	for name, want := range map[string]string{
+		"H800": "", "H20": "", "H100": "",
+		"H200": "No kernel was measured on H200; its kernel times are its peaks and bandwidth with the efficiencies of H100 and H800.",
+		"B200": "No kernel was measured on B200; its kernel times are its peaks and bandwidth with the efficiencies of H100 and H800.",
+	} {
+		p, err := LoadProfile(name)
+		require.NoError(t, err)
+		require.Equal(t, want, p.Unfitted())
+	}
+}
+
 // A written profile reads back as itself.
 func TestProfileRoundTrip(t *testing.T) {
 	for _, name := range Profiles() {

@@ -33,6 +33,8 @@ type Simulation struct {
 	Source   workload.Source
 	// Prefill and Decode are the cost models of one attention rank.
 	Prefill, Decode *compute.Rank
+	// GPUNotes are sentences on the GPU that a reader of the results should know.
+	GPUNotes []string
 
 	collector *metrics.Collector
 	total     int // requests that will arrive; 0 when unknown
@@ -61,12 +63,12 @@ func build(s *scenarios.Scenario, traces *Traces, options []sim.Option) (*Simula
 		ps.Nest("model.name", err)
 		return nil, ps
 	}
-	gpu, file, err := s.GPU.Load()
+	gpu, file, notes, err := s.GPU.Load()
 	if err != nil {
 		ps.Nest("gpu.name", err)
 		return nil, ps
 	}
-	b := &Simulation{Scenario: s, Model: model, Engine: sim.New(options...)}
+	b := &Simulation{Scenario: s, Model: model, GPUNotes: notes, Engine: sim.New(options...)}
 	b.Prefill, err = newRank(s, gpu, model, &s.Serving.Prefill, 0)
 	nestRank(&ps, "prefill", err)
 	overlap, err := newRank(s, gpu, model, &s.Serving.Prefill, s.Serving.Prefill.CommSMs)

@@ -114,6 +114,7 @@ func (b *Simulation) notes(usage []serving.PoolUsage) (notes []string) {
 			notes = append(notes, fmt.Sprintf(many, n))
 		}
 	}
+	notes = append(notes, b.GPUNotes...)
 	st := b.Source.Stats()
 	say(st.Trace.Dropped, "1 row of the trace has a zero length and was left out.",
 		"%d rows of the trace have a zero length and were left out.")

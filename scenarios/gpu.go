@@ -21,13 +21,17 @@ type GPU struct {
 }
 
 // Load reads the profile and changes what the scenario changes of it. file is the
-// text of the user's own profile, nil for one of the catalogue.
-func (g *GPU) Load() (p *compute.Profile, file []byte, err error) {
+// text of the user's own profile, nil for one of the catalogue; notes are what a
+// reader of results should know of the GPU.
+func (g *GPU) Load() (p *compute.Profile, file []byte, notes []string, err error) {
 	p, file, err = compute.OpenProfile(g.Name)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
-	return g.Apply(p), file, nil
+	if u := p.Unfitted(); u != "" {
+		notes = append(notes, u)
+	}
+	return g.Apply(p), file, append(notes, g.Changes(p)...), nil
 }
 
 // validate reports what is wrong, nvlink being the cluster's rate.
@@ -38,7 +42,7 @@ func (g *GPU) validate(ps *config.Problems, nvlink units.Rate) {
 		ps.Addf("gpu.name", "is missing: write one of `tgssim list gpus`, or the path of a profile file")
 		return
 	}
-	p, _, err := g.Load()
+	p, _, _, err := g.Load()
 	if err != nil {
 		var inFile config.Problems // with places of their own
 		if errors.As(err, &inFile) {

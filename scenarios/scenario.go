@@ -119,7 +119,7 @@ func (s *Scenario) derive() {
 	if s.Cluster.NVLinkRate != 0 {
 		return
 	}
-	gpu, _, err := s.GPU.Load()
+	gpu, _, _, err := s.GPU.Load()
 	if err != nil { // Validate says so
 		s.Cluster.NVLinkRate = topology.DefaultConfig().NVLinkRate
 		return

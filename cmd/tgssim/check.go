@@ -68,6 +68,9 @@ func describe(w io.Writer, b *experiment.Simulation) error {
 	p.line("%s is a valid scenario: %s", s.Name, s.Description)
 	p.line("model     %s on %s, weights %s, KV %s", s.Model.Name, s.GPU.Name, s.Model.Weights, s.Model.KV)
 	p.model(b.Model)
+	for _, n := range b.GPUNotes {
+		p.line("gpu       %s", n)
+	}
 	p.line("cluster   %s", b.Graph.Summary())
 	p.derived(s.Derived())
 	p.pool("prefill", &s.Serving.Prefill, b.Prefill)

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -19,22 +20,26 @@ func newList() *cobra.Command {
 	}
 	for _, what := range []struct {
 		name, short string
-		rows        func() (listing, error)
+		rows        func([]string) (listing, error)
 	}{
-		{"scenarios", "List the library's scenarios", listScenarios},
-		{"fabrics", "List the library's fabrics for pure traffic", listFabrics},
-		{"gpus", "List the GPU profiles: what is fitted, from what, with which error", listGPUs},
-		{"models", "List the model catalogue: parameters and KV bytes per token", listModels},
+		{"scenarios", "List the library's scenarios", all(listScenarios)},
+		{"fabrics", "List the library's fabrics for pure traffic", all(listFabrics)},
+		{"gpus [NAME or PATH]...", "List the GPU profiles: what is fitted, from what, with which error", listGPUs},
+		{"models", "List the model catalogue: parameters and KV bytes per token", all(listModels)},
 	} {
 		var asJSON bool
+		args := exactly(0, "no arguments")
+		if strings.Contains(what.name, " ") {
+			args = cobra.ArbitraryArgs
+		}
 		cmd := &cobra.Command{
 			Use:   what.name,
 			Short: what.short,
-			Args:  exactly(0, "no arguments"),
-			RunE: func(cmd *cobra.Command, _ []string) error {
-				l, err := what.rows()
+			Args:  args,
+			RunE: func(cmd *cobra.Command, args []string) error {
+				l, err := what.rows(args)
 				if err != nil {
-					return err
+					return invalid(err)
 				}
 				return l.write(cmd.OutOrStdout(), asJSON)
 			},
@@ -43,6 +48,11 @@ func newList() *cobra.Command {
 		list.AddCommand(cmd)
 	}
 	return list
+}
+
+// all lists everything.
+func all(rows func() (listing, error)) func([]string) (listing, error) {
+	return func([]string) (listing, error) { return rows() }
 }
 
 // A listing is a table, and the same as objects for JSON.

@@ -39,7 +39,8 @@ type fitRow struct {
 // gpuHeader is the header of the table of listGPUs.
 var gpuHeader = []string{"gpu", "what", "value", "error % (median/p95)", "held out", "status", "source"}
 
-func listGPUs() (listing, error) {
+// listGPUs lists the named profiles, or else the catalogue.
+func listGPUs(names []string) (listing, error) {
 	l := listing{
 		header: gpuHeader,
 		notes: []string{
@@ -49,7 +50,10 @@ func listGPUs() (listing, error) {
 		},
 	}
 	var data []gpuRow
-	for _, name := range compute.Profiles() {
+	if len(names) == 0 {
+		names = compute.Profiles()
+	}
+	for _, name := range names {
 		p, err := compute.LoadProfile(name)
 		if err != nil {
 			return l, err
