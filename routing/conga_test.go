@@ -107,6 +107,9 @@ func TestCONGAFeedback(t *testing.T) {
 	u, m, _ := a.Feedback(1)
 	require.Equal(t, [2]int{2, 4}, [2]int{u, int(m)}, "what has changed comes first")
 	b.OnFeedback(0, u, m, 0)
+	a.OnArrive(1, 1, 0, 0)
+	u, _, _ = a.Feedback(1)
+	require.Equal(t, 1, u, "an idle path that nothing was known of is news")
 	require.EqualValues(t, 5, b.Remote(0, 0, 0))
 	require.EqualValues(t, 0, b.Remote(0, 1, 0), "no news is an idle path")
 	require.EqualValues(t, 4, b.Remote(0, 2, 0))
@@ -123,6 +126,7 @@ func TestCONGAFeedback(t *testing.T) {
 	require.Equal(t, 2, next(0, 6, 6, 5))
 	require.Equal(t, 0, next(0, 5, Down, Down))
 	// After Aging what was heard counts no more.
+	require.EqualValues(t, 5, b.Remote(0, 0, 500*sim.Microsecond))
 	require.Equal(t, 0, next(500*sim.Microsecond+1, 0, 1, 1))
 }
 

@@ -163,6 +163,13 @@ func TestINTAverageAndAge(t *testing.T) {
 	c.Observe(&p, 15*ns, 100) // older than what is known
 	load, _ = c.Load(&p, 20*ns)
 	require.InDelta(t, 0.7, load, 1e-15)
+	c.Observe(&p, 20*ns, 0.3) // 0.75 x 0.7 + 0.25 x 0.3, of the same instant
+	load, _ = c.Load(&p, 20*ns)
+	require.InDelta(t, 0.6, load, 1e-15)
+	q := p
+	c.Observe(&q, 120*ns, 1) // just in time: 0.75 x 0.6 + 0.25
+	load, _ = c.Load(&q, 120*ns)
+	require.InDelta(t, 0.7, load, 1e-15)
 	c.Observe(&p, 121*ns, 0.1) // what was known is too old to count
 	load, _ = c.Load(&p, 121*ns)
 	require.Equal(t, 0.1, load)
@@ -177,6 +184,9 @@ func TestProbes(t *testing.T) {
 	require.EqualValues(t, 126, n)
 	_, due = c.ProbeDue(&p, 49*ns)
 	require.False(t, due, "one is under way")
+	lost := p
+	_, due = c.ProbeDue(&lost, 50*ns)
+	require.True(t, due, "it did not come back")
 	c.Observe(&p, 30*ns, 0)
 	_, due = c.ProbeDue(&p, 79*ns)
 	require.False(t, due, "it has been heard of")
@@ -413,6 +423,23 @@ func TestSourcesDoNotOscillateInStep(t *testing.T) {
 		require.Less(t, calm.fullest, 0.8*greedy.fullest)
 		require.Less(t, 3*calm.moves, greedy.moves)
 	}
+}
+
+// The hash spreads flows evenly over the paths that are left.
+func TestHomesOfSomePaths(t *testing.T) {
+	paths := make([]PathState, 8)
+	for _, down := range []int{0, 3, 7} {
+		paths[down].SetDown(true)
+	}
+	c, counts := newINT(t, "message", nil), make([]int, 8)
+	for i := range 10_000 {
+		var f INTFlow
+		at, _ := c.Next(&f, 0, paths, mix(uint64(i)), 0, true)
+		counts[at]++
+	}
+	x, limit := chiSquare([]int{counts[1], counts[2], counts[4], counts[5], counts[6]})
+	require.Less(t, x, limit, "%v", counts)
+	require.Zero(t, counts[0]+counts[3]+counts[7])
 }
 
 // The oracle's draws do not favour a path.
