@@ -52,6 +52,34 @@ func TestHPCCFixedPoint(t *testing.T) {
 	}
 }
 
+// Four flows of S = 10 MB at 100 Gb/s in packets of 1,000 B with 90 B of headers,
+// as HPCC-ns3 has it: the last completes after 4 S (1 + 90/1000)/(eta C) = 3671.6
+// us. (HPCC-ns3 itself: 36,709.8 us for ten times as much, where the formula gives
+// 36,715.8.) Beginning and end weigh ten times as much here.
+func TestHPCCDrain(t *testing.T) {
+	const line, delay, packet, n = 100 * units.Gbps, sim.Microsecond, 1090, 4
+	var c HPCCConfig
+	require.NoError(t, c.SetPreset("hpcc-ns3"))
+	k := newContest(delay, line)
+	rtt := 4*delay + line.Time(packet)
+	for range n {
+		k.add(newHPCCPacer(t, c, line, rtt), 3*delay, 0)
+	}
+	for _, f := range k.flows {
+		f.size, f.total = packet, 10_000
+		k.loop.at(0, f.pump)
+	}
+	k.loop.run(t, sim.Second, 1_000_000)
+	last := sim.Time(0)
+	for _, f := range k.flows {
+		require.Equal(t, f.total, f.acked)
+		last = max(last, f.done)
+	}
+	want := n * 10_000 * packet / (0.95 * line.BytesPerPicosecond()) / float64(sim.Microsecond)
+	t.Logf("last completion %.1f us, formula %.1f us", last.Microseconds(), want)
+	require.InDelta(t, 1, last.Microseconds()/want, 0.005)
+}
+
 // Ten flows that begin at once at line rate pile up nine bandwidth-delay products;
 // a few round trips later the queue is gone.
 func TestHPCCDrainsIncast(t *testing.T) {

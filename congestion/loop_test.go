@@ -113,8 +113,10 @@ type pacer interface {
 	ack(now sim.Time, rtt sim.Time, n units.Bytes, a INTAck)
 }
 
-// A toyFlow always has something to send.
+// A toyFlow has so many packets to send, or always one more.
 type toyFlow struct {
+	total       uint32 // 0 is without end
+	done        sim.Time
 	loop        *toy
 	pacer       pacer
 	path        []*pipe
@@ -129,7 +131,7 @@ type toyFlow struct {
 }
 
 func (f *toyFlow) pump(now sim.Time) {
-	for !f.wakes && (f.next == f.acked || units.Bytes(f.next-f.acked+1)*f.size <= f.pacer.window()) {
+	for !f.wakes && (f.total == 0 || f.next < f.total) && (f.next == f.acked || units.Bytes(f.next-f.acked+1)*f.size <= f.pacer.window()) {
 		if f.nextSend > now {
 			f.wakes = true
 			f.loop.at(f.nextSend, func(now sim.Time) {
@@ -153,6 +155,7 @@ func (f *toyFlow) hop(now sim.Time, i int, sent sim.Time, hops []INTHop) {
 	f.delivered += f.size
 	f.loop.at(now+f.back, func(now sim.Time) {
 		f.acked++
+		f.done = now
 		f.rtts += (now - sent).Microseconds()
 		f.count++
 		f.pacer.ack(now, now-sent, f.size, INTAck{Acked: f.acked, Next: f.next, Hops: hops})
