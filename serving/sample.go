@@ -24,7 +24,7 @@ import (
 //
 // What holds an iteration up, such as a KV transfer, lasts for a time and not for a
 // number of layers. So a skip is no longer than it would be at the pace of the
-// step's fastest sample: after a slow one fewer iterations are left out, after one
+// fastest sample so far: after a slow one fewer iterations are left out, after one
 // that took very long none, and the next sample is taken the sooner. (If all stood
 // for the same number, the mean ITL of the table in docs/performance.md would come
 // out 5 % too long at 8 layers of 58.) The price is that more layers are simulated
@@ -54,10 +54,16 @@ type sampler struct {
 	deferred sim.Time
 
 	periods spread
-	fastest sim.Time // of them
+	fastest sim.Time // of them, or what the last step would have had them take
+	pace    pace     // of the fastest
+	last    pace     // of the last step
 	// skipped is iterations, squared the sum of the squares of the skips.
 	skipped, squared int64
 }
+
+// A pace is how long an iteration took, and how long it would have taken had its
+// communication met nothing else.
+type pace struct{ period, alone sim.Time }
 
 // A samplePlan is so many samples, of whole iterations, after each of which some
 // of the skipped ones come if all last as long. Without samples everything is
@@ -91,7 +97,11 @@ func (p samplePlan) after(i int) int {
 // sample prepares the sampler for the step that begins.
 func (s *stepper) sample() {
 	w := &s.work
-	s.sampler = sampler{plan: planSample(w.program, w.layers, w.sample)}
+	last := s.sampler.pace
+	if last.period == 0 {
+		last = s.sampler.last
+	}
+	s.sampler = sampler{plan: planSample(w.program, w.layers, w.sample), last: last}
 	s.sampler.left = 1 + s.sampler.plan.lag
 }
 
@@ -128,8 +138,17 @@ func (s *stepper) iterationEnded() bool {
 func (s *stepper) copies(period sim.Time) int {
 	x := &s.sampler
 	x.periods.add(period)
-	if x.fastest == 0 || period < x.fastest {
-		x.fastest = period
+	mine := pace{period, period - (s.acct.Contention - x.comm.Contention)}
+	switch {
+	case x.taken == 0:
+		// Nothing in this step tells whether its first sample was held up: what
+		// contention added in the last one does.
+		x.pace, x.fastest = mine, period
+		if l := x.last; mine.alone > 0 && l.alone > 0 && l.period/8 <= l.alone {
+			x.fastest = min(period, share(mine.alone, l.period, l.alone))
+		}
+	case period < x.pace.period:
+		x.pace, x.fastest = mine, min(x.fastest, period)
 	}
 	n := x.plan.after(min(x.taken, x.plan.samples-1))
 	x.taken++
@@ -204,8 +223,7 @@ func (s *stepper) cutShort(now sim.Time) {
 	s.repeat(int64(share(sim.Time(x.times), done, x.length)))
 }
 
-// share is floor(t*part/whole), and 0 of nothing. No part is larger than the
-// whole.
+// share is floor(t*part/whole), and 0 of nothing. It must fit a Time.
 func share(t, part, whole sim.Time) sim.Time {
 	if whole == 0 {
 		return 0
