@@ -33,6 +33,8 @@ const (
 	// standard deviations, and no less than that.
 	outlierFactor = 4
 	outlierLeast  = 0.1
+	// mostError is the largest error in percent that a profile can hold.
+	mostError = 1000
 	// hopeless is the median error in percent of a class that is not fitted after
 	// all.
 	hopeless = 50
@@ -181,7 +183,6 @@ func (f *classFit) run(p *compute.Profile) ClassResult {
 		}
 		return res
 	}
-	res.Fitted.P95 = math.Min(res.Fitted.P95, 1000)
 	f.fitted = true
 	res.HeldOut = f.heldOut(p, moving)
 	res.Constants = f.describe(p, moving, kept, sd)
@@ -501,11 +502,11 @@ func (f *classFit) record(p *compute.Profile, res *ClassResult) {
 	old := *fit
 	*fit = compute.Fit{
 		Status: compute.Fitted, Source: fmt.Sprintf("%s of %s", count(len(f.rows), "row"), f.table.File), Points: f.shapes,
-		MedianPct: res.Fitted.Median, P95Pct: res.Fitted.P95,
+		MedianPct: res.Fitted.Median, P95Pct: math.Min(res.Fitted.P95, mostError),
 		StdErrors: map[string]float64{}, Fixed: map[string]string{},
 	}
-	if res.HeldOut != nil {
-		fit.HeldOutMedianPct, fit.HeldOutP95Pct = res.HeldOut.Median, res.HeldOut.P95
+	if h := res.HeldOut; h != nil {
+		fit.HeldOutMedianPct, fit.HeldOutP95Pct = math.Min(h.Median, mostError), math.Min(h.P95, mostError)
 	}
 	for _, c := range res.Constants {
 		switch {

@@ -236,6 +236,34 @@ func TestClassesThatAreNotFitted(t *testing.T) {
 	require.NoError(t, err)
 }
 
+// With FP8 KV only, what is of bf16 KV stays, and the rest is of it.
+func TestOnlyFP8KV(t *testing.T) {
+	truth := gpu(t, "H20")
+	base := *truth
+	base.Kernels.GQADecode.Constants.FP8KVBWEff = 0
+	base.Kernels.MLADecode.Constants.FP8KVSpeedup = 0
+	rows := slices.DeleteFunc(grid(), func(row string) bool { return !strings.Contains(row, "decode,fp8") })
+	r := fitTable(t, measured(t, truth, rows, gaussian(2, 0.02)), &base)
+	require.InDelta(t, 0.43, r.Profile.Kernels.GQADecode.Constants.FP8KVBWEff, 0.02)
+	require.InDelta(t, 1.7, r.Profile.Kernels.MLADecode.Constants.FP8KVSpeedup, 0.03)
+	require.Equal(t, truth.Kernels.GQADecode.Constants.Eff, r.Profile.Kernels.GQADecode.Constants.Eff)
+	require.Equal(t, "kept from H20: no rows with bf16 KV", r.Profile.Kernels.GQADecode.Fit.Fixed["eff_fraction"])
+	require.NoError(t, r.Profile.Validate())
+}
+
+// Measurements that no constants explain are fitted as well as can be, and give a
+// valid profile that says how bad it is.
+func TestNonsense(t *testing.T) {
+	n := 0
+	r := fitTable(t, measured(t, gpu(t, "H800"), grid(), func() float64 {
+		n++
+		return []float64{1, 1, 1, 1e3, 1e-3, 1, 1}[n%7]
+	}), gpu(t, "H800"))
+	require.Greater(t, r.Classes[0].Fitted.P95, 1000.)
+	require.Equal(t, 1000., r.Profile.Kernels.GEMMFP8.Fit.P95Pct)
+	require.NotEmpty(t, r.Outliers)
+}
+
 // The order of the rows does not matter, to the last bit.
 func TestOrderDoesNotMatter(t *testing.T) {
 	base := stranger(t, "H800")
