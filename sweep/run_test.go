@@ -78,7 +78,11 @@ func TestWorkersChangeNothing(t *testing.T) {
 	require.Zero(t, do(t, p, one, false, Options{Workers: 1}))
 	want := results(t, one)
 	require.Len(t, want, 3+1+len(p.Points), "scenario, csv, jsonl, manifest, points")
-	for _, workers := range []int{2, 7, 0} {
+	counts := []int{2, 7, 0}
+	if testing.Short() {
+		counts = counts[1:2]
+	}
+	for _, workers := range counts {
 		dir := filepath.Join(t.TempDir(), "many")
 		do(t, p, dir, false, Options{Workers: workers})
 		require.Equal(t, want, results(t, dir), "%d workers", workers)
