@@ -72,7 +72,7 @@ func agree(t *testing.T, a, b *sampleMoments, counts int, sigmas, slack float64,
 func TestAggregateAgreesWithExact(t *testing.T) {
 	steps := 1500
 	if testing.Short() {
-		steps = 400
+		steps = 200
 	}
 	grouped := Shape{Layers: 1, Experts: 64, TopK: 6, Groups: 8, TopGroups: 3}
 	flat := Shape{Layers: 1, Experts: 64, TopK: 6}
@@ -120,7 +120,10 @@ func TestAggregateAgreesWithExact(t *testing.T) {
 
 // TestAggregateExperts compares the counts of single experts, which are small.
 func TestAggregateExperts(t *testing.T) {
-	const steps = 3000
+	steps := 3000
+	if testing.Short() {
+		steps = 500
+	}
 	for _, c := range []struct {
 		shape  Shape
 		alpha  float64

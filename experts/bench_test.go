@@ -17,6 +17,8 @@ func BenchmarkRoute(b *testing.B) {
 		{"v3-ep128-t128", deepSeek, ep128, 128},
 		{"v3-ep32-t4096", deepSeek, ep32, 4096},
 		{"qwen-ep32-t128", qwen, ep32, 128},
+		// All tokens of EP128 as if they were one rank's: loads without pairs.
+		{"v3-ep128-total", deepSeek, Cluster{GPUs: ep128.GPUs, Ranks: []int{0}}, 128 * 128},
 	} {
 		for _, counts := range Counts {
 			for _, dedup := range []bool{false, true} {

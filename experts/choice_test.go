@@ -112,7 +112,10 @@ func compare(a, b float64) int {
 // TestRaceIsGumbelTopK compares the race of clocks with the definition: how often
 // each expert is chosen, how many of a group, and in which order.
 func TestRaceIsGumbelTopK(t *testing.T) {
-	const draws = 40_000
+	draws := 40_000
+	if testing.Short() {
+		draws = 5000
+	}
 	shapes := []Shape{
 		{Layers: 1, Experts: 16, TopK: 4, Groups: 4, TopGroups: 2},
 		{Layers: 1, Experts: 12, TopK: 3, Groups: 6, TopGroups: 3},

@@ -27,7 +27,9 @@
 // scores as DeepSeek-V3 does (arXiv 2412.19437, section 2.1.2, whose scores are
 // sigmoid affinities plus a bias); GroupRandom draws the groups by their total
 // popularity and independently of the experts' scores, which for equal popularity
-// is the uniform choice that collective.Experts.Hit computes with.
+// is the uniform choice that collective.Experts.Hit computes with. They differ:
+// DeepSeek-V3's choice over equal experts on four servers takes a token to 3.13 of
+// them, the uniform one to 2.93.
 //
 // The tokens are independent of each other. Those of real requests are not, and
 // popularity drifts, so measured imbalance is larger than what equal popularity

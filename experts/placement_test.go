@@ -187,6 +187,9 @@ func TestEPLBBringsZipfIntoBand(t *testing.T) {
 		within   float64
 	}{{8, 1.06, 0.03}, {16, 1.11, 0.03}, {32, 1.25, 0.1}, {72, 1.235, 0.3}} {
 		for _, alpha := range []float64{0.3, 0.6, 0.9} {
+			if testing.Short() && (alpha != 0.6 || c.gpus > 16) {
+				continue
+			}
 			mean := func(p PlacementConfig) float64 {
 				p.Redundant = 32
 				r := newRouter(t, shape, Packed(c.gpus, 8, 1), 1, func(s *Setup) {

@@ -237,7 +237,7 @@ func (r *Router) routesOf(l *layer, rank int) *routes {
 }
 
 // Chances returns the probability that a token chooses each expert of a layer.
-// They sum to top k.
+// They sum to top k; when experts choose, to that times the capacity factor.
 func (r *Router) Chances(layer int) []float64 {
 	l := &r.layers[layer]
 	out := make([]float64, r.shape.Experts)

@@ -3,6 +3,7 @@ package experts
 import (
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -175,6 +176,9 @@ func TestThreeWaysAgree(t *testing.T) {
 		for _, copies := range CopyChoices {
 			for _, strategy := range Strategies {
 				for _, capacity := range []float64{0, 1} {
+					if testing.Short() && (capacity > 0 || strategy == PlaceStriped) {
+						continue
+					}
 					make := func(counts string) *Router {
 						return newRouter(t, shape, Packed(16, 4, 1), 5, func(s *Setup) {
 							s.Config.Counts, s.Config.Choice, s.Config.CopyChoice, s.Config.CapacityFactor = counts, choice, copies, capacity
@@ -396,4 +400,33 @@ func TestRandomRouters(t *testing.T) {
 			conserve(t, r, tokens, &tr)
 		}
 	})
+}
+
+// TestTopTwoReachesMoreServers: groups that are ranked by their two best experts
+// hold more of a token's experts, so that a token goes to more servers than the
+// uniform choice of groups has it. The definition itself gives as many.
+func TestTopTwoReachesMoreServers(t *testing.T) {
+	const tokens = 3000
+	perToken := func(groupChoice string) float64 {
+		r := newRouter(t, deepSeek, Packed(32, 8, 1), 1, func(s *Setup) { s.Config.GroupChoice = groupChoice })
+		var tr Traffic
+		r.Route(0, append([]int{1000}, each(31, 0)...), &tr)
+		return float64(sum(tr.ServerHits)) / 1e6
+	}
+	w, rng := Zipf(256, 0), rand.New(rand.NewPCG(4, 4))
+	servers := 0
+	for range tokens {
+		var hit [4]bool
+		for _, e := range gumbelChoice(rng, deepSeek, false, w) {
+			hit[e/64] = true
+		}
+		for _, h := range hit {
+			if h {
+				servers++
+			}
+		}
+	}
+	require.InDelta(t, float64(servers)/tokens, perToken(GroupTop2), 4*0.7/math.Sqrt(tokens))
+	require.InDelta(t, 3.13, perToken(GroupTop2), 0.01)
+	require.InDelta(t, 2.93, perToken(GroupRandom), 0.01)
 }
