@@ -204,6 +204,9 @@ func engineNotes(network fabric.Network, engine string, trains int, written func
 		notes = append(notes, fmt.Sprintf("%s at %v: %s.", x.Kind, x.At, x.Text))
 	}
 	for _, x := range n.Inert() {
+		if x.IfWritten && !written(x.Setting) {
+			continue
+		}
 		notes = append(notes, fmt.Sprintf("%s never acted: %s.", x.Setting, x.Why))
 	}
 	return notes

@@ -250,13 +250,59 @@ func TestInert(t *testing.T) {
 	for _, want := range []string{"congestion.ecn", "congestion.dcqcn", "congestion.buffer.lossless", "packet.nic.max_qps", "packet.transport.recovery"} {
 		require.Contains(t, quiet, want)
 	}
-	require.Contains(t, b.net.Inert()[0].Why, "the longest queue was")
+	require.Contains(t, b.net.Inert()[0].Why, "the longest queue was 0 B, the least kmin is 1.6 MB")
+	for _, want := range []string{"packet.transport.window_bdp", "congestion.none", "packet.path.index", "packet.fault_detection"} {
+		require.Contains(t, quiet, want)
+	}
 	for i := range 40 {
 		b.net.Send(fabric.Message{Src: topology.GPU(i), Dst: 127, Bytes: 2 << 20}, b)
 	}
 	b.run()
 	for _, not := range []string{"congestion.ecn", "congestion.dcqcn", "congestion.buffer.lossless"} {
 		require.NotContains(t, names(b), not)
+	}
+}
+
+// What cannot act beside other settings is worth a word only where it was written,
+// and nothing is said of what acts.
+func TestIdle(t *testing.T) {
+	idle := func(change func(*Settings)) (list []string) {
+		s := preset(t, "default")
+		change(&s)
+		for _, x := range newBench(t, s, build(t, ls128())).net.Inert() {
+			if x.IfWritten {
+				list = append(list, x.Setting)
+			}
+		}
+		return list
+	}
+	for _, c := range []struct {
+		setting string
+		acts    func(*Settings)
+	}{
+		{"packet.transport.window_bdp", func(s *Settings) { s.Congestion.Algorithm = "none" }},
+		{"congestion.none", func(s *Settings) { s.Congestion.Algorithm = "none" }},
+		{"packet.transport.reorder_window", func(s *Settings) { s.Packet.Transport.Recovery = RecoverySelective }},
+		{"packet.transport.reorder_tolerance", func(s *Settings) { s.Packet.Path.Choice = PathSprayRandom }},
+		{"packet.path.index", func(s *Settings) { s.Packet.Path.Choice = PathStatic }},
+		{"packet.path.flowlet_gap", func(s *Settings) { s.Packet.Path.Choice = PathFlowlet }},
+		{"packet.path.max_paths", func(s *Settings) { s.Packet.Path.Choice = PathSprayRandom }},
+		{"packet.queues.kv_weight", func(s *Settings) { s.Packet.Queues.Mode = "weighted" }},
+		{"packet.queues.ep_weight", func(s *Settings) { s.Packet.Queues.Mode = "weighted" }},
+		{"packet.nic.drain_buffer", func(s *Settings) { s.Packet.NIC.DrainRate = units.Gbps }},
+		{"packet.fault_detection", func(s *Settings) { s.Packet.Faults = []Fault{{Link: "leaf0>spine0", Rate: 1}} }},
+	} {
+		require.Contains(t, idle(func(*Settings) {}), c.setting)
+		require.NotContains(t, idle(c.acts), c.setting)
+	}
+	require.Contains(t, idle(func(s *Settings) { s.Congestion.Algorithm = "none" }), "congestion.dcqcn")
+}
+
+func TestBytesText(t *testing.T) {
+	for b, want := range map[int64]string{
+		0: "0 B", 999: "999 B", 1000: "1 KB", 4160: "4.16 KB", 25_673_810: "25.7 MB", 6_400_000: "6.4 MB", 999_999: "1 MB", 2_000_000_000: "2 GB",
+	} {
+		require.Equal(t, want, bytesText(b))
 	}
 }
 

@@ -1,10 +1,6 @@
 package packet
 
-import (
-	"strconv"
-
-	"github.com/tgssim/tgssim/internal/units"
-)
+import "fmt"
 
 // acted remembers which settings have had an effect that no counter shows.
 type acted struct {
@@ -18,6 +14,9 @@ type Inert struct {
 	Setting string
 	// Why says what would have had to happen.
 	Why string
+	// IfWritten is that the setting is worth a word only when somebody has written
+	// it: left to its default it says nothing.
+	IfWritten bool
 }
 
 // Inert lists the settings that have not acted so far, and why.
@@ -25,7 +24,7 @@ func (n *Network) Inert() []Inert {
 	var list []Inert
 	add := func(inert bool, setting, why string) {
 		if inert {
-			list = append(list, Inert{setting, why})
+			list = append(list, Inert{Setting: setting, Why: why})
 		}
 	}
 	c, k := n.config, &n.count
@@ -58,14 +57,43 @@ func (n *Network) Inert() []Inert {
 	add(c.Packet.NIC.DrainRate > 0 && !n.acted.drain, "packet.nic.drain_rate", "no NIC's receive buffer ever filled to half")
 	add(c.Packet.Queues.Mode != "shared" && (n.sentCount[0] == 0 || n.sentCount[1] == 0), "packet.queues.mode",
 		"only one traffic class was used between servers")
+	return n.idle(list)
+}
+
+// idle appends the settings that cannot act beside the others that were chosen.
+func (n *Network) idle(list []Inert) []Inert {
+	add := func(inert bool, setting, why string) {
+		if inert {
+			list = append(list, Inert{setting, why, true})
+		}
+	}
+	c, p := n.config.Congestion, n.config.Packet
+	add(n.windowBDP == 0 && p.Transport.WindowBDP > 0, "packet.transport.window_bdp",
+		"it is the window where congestion.algorithm is none and has no window of its own; here it is "+c.Algorithm)
+	add(c.Algorithm != "dcqcn", "congestion.dcqcn", "congestion control is "+c.Algorithm)
+	add(c.Algorithm != "none", "congestion.none", "congestion control is "+c.Algorithm)
+	add(!n.selective, "packet.transport.reorder_window", "recovery is go-back-N, which takes nothing out of order")
+	add(!n.selective, "packet.transport.reorder_tolerance", "recovery is go-back-N, which takes nothing out of order")
+	add(p.Path.Choice != PathStatic, "packet.path.index", "it chooses among static paths, and the choice is "+p.Path.Choice)
+	add(p.Path.Choice != PathFlowlet, "packet.path.flowlet_gap", "the choice of path is "+p.Path.Choice)
+	add(!n.spraying, "packet.path.max_paths", "a queue pair has one path, as the choice is "+p.Path.Choice)
+	add(p.Queues.Mode != "weighted", "packet.queues.kv_weight", "the queues are "+p.Queues.Mode)
+	add(p.Queues.Mode != "weighted", "packet.queues.ep_weight", "the queues are "+p.Queues.Mode)
+	add(p.NIC.DrainRate == 0, "packet.nic.drain_buffer", "without drain_rate a NIC takes in what comes at once")
+	add(n.count.Pauses == 0, "packet.pause_response", "nothing was ever paused")
+	add(!n.faulty, "packet.fault_detection", "there are no faults")
 	return list
 }
 
-// bytesText prints a number of bytes.
+// bytesText prints a number of bytes to three digits or four: 25.7 MB.
 func bytesText(b int64) string {
-	text, err := units.Bytes(b).MarshalText()
-	if err != nil {
-		return strconv.FormatInt(b, 10) + "B"
+	switch v := float64(b); {
+	case b >= 999_950_000:
+		return fmt.Sprintf("%.3g GB", v/1e9)
+	case b >= 999_950:
+		return fmt.Sprintf("%.3g MB", v/1e6)
+	case b >= 1000:
+		return fmt.Sprintf("%.4g KB", v/1e3)
 	}
-	return string(text)
+	return fmt.Sprintf("%d B", b)
 }
