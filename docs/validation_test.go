@@ -26,7 +26,9 @@ func TestValidation(t *testing.T) {
 		{"collisions", true, collisionTable},
 		{"engines", true, enginesTable},
 		{"peers", true, peersTable},
+		{"htsim", true, htsimTable},
 		{"placements", true, placementTable},
+		{"tight", true, tightTable},
 	})
 }
 

@@ -107,15 +107,26 @@ type PortStats struct {
 	// counts queued acknowledgements and PFC frames.
 	Packets, Marked [fabric.NumClasses]int64
 	Control         int64
-	// Dropped counts packets refused by the switch's buffer, by congestion.Drop.
-	Dropped [4]int64
+	// Dropped counts packets refused by the switch's buffer, by congestion.Drop,
+	// DroppedOf those of each class.
+	Dropped   [4]int64
+	DroppedOf [fabric.NumClasses][4]int64
 	// Pauses is how often the port was told to stop, PausedFor for how long, of
-	// pauses that have ended, summed over priorities.
-	Pauses    int64
-	PausedFor sim.Time
-	// MaxDepth is the most data bytes that have waited, MeanDepth their mean over
-	// time since 0, P50Depth and P99Depth the depths not exceeded for so much of
-	// the time, rounded up by at most a quarter. NICs' ports queue nothing.
+	// pauses that have ended, summed over priorities. PausesOf and PausedForOf are
+	// those that stopped each class; where all data share a queue they are the same.
+	Pauses      int64
+	PausedFor   sim.Time
+	PausesOf    [fabric.NumClasses]int64
+	PausedForOf [fabric.NumClasses]sim.Time
+	// Depth is of all data bytes that wait, DepthOf of the queue that a class uses.
+	// NICs' ports queue nothing.
+	Depth
+	DepthOf [fabric.NumClasses]Depth
+}
+
+// A Depth is how long a queue has been since 0: at most, the lengths not exceeded
+// for so much of the time, rounded up by at most a quarter, and the mean over time.
+type Depth struct {
 	MaxDepth, P50Depth, P99Depth units.Bytes
 	MeanDepth                    float64
 }
@@ -123,27 +134,46 @@ type PortStats struct {
 // PortStats returns the statistics of the sending end of a link as of now.
 func (n *Network) PortStats(l topology.LinkID) PortStats {
 	pt, sp, ps := &n.ports[l], &n.switchPorts[l], &n.pauses[l]
-	if now := n.engine.Now(); !pt.nic {
-		sp.stats.observe(pt, now)
+	now := n.engine.Now()
+	if !pt.nic {
+		sp.stats.observe(pt.queue[prioShared].bytes+pt.queue[prioEP].bytes, now)
 	}
 	sent := pt.load(n.train, n.mtu)
 	s := PortStats{
-		Link: l, Packets: sent.packets, Marked: sp.stats.marked, Control: sent.control, Dropped: sp.stats.dropped,
-		Pauses: ps.pauses, PausedFor: ps.pausedFor, MaxDepth: units.Bytes(sp.stats.most),
-		P50Depth: sp.stats.quantile(50), P99Depth: sp.stats.quantile(99),
+		Link: l, Packets: sent.packets, Marked: sp.stats.marked, Control: sent.control,
+		DroppedOf: sp.stats.dropped, Depth: sp.stats.sum(), Wire: units.Bytes(sent.wire),
 	}
-	s.Wire = units.Bytes(sent.wire)
 	for c, b := range sent.payload {
 		s.Payload[c] = units.Bytes(b)
+		prio := n.prioOf[c]
+		s.PausesOf[c], s.PausedForOf[c] = ps.pauses[prio], ps.pausedFor[prio]
+		for why, k := range s.DroppedOf[c] {
+			s.Dropped[why] += k
+		}
+		s.DepthOf[c] = s.Depth
+		if n.depths != nil && !pt.nic {
+			n.observeQueue(uint32(l), pt, int(prio), now)
+			s.DepthOf[c] = n.depths[l][prio-prioShared].sum()
+		}
 	}
-	if sp.stats.since > 0 {
-		s.MeanDepth = sp.stats.integral / float64(sp.stats.since)
+	for prio := range ps.pauses {
+		s.Pauses += ps.pauses[prio]
+		s.PausedFor += ps.pausedFor[prio]
 	}
 	return s
 }
 
+// sum is the statistics of a queue.
+func (s *depth) sum() Depth {
+	d := Depth{MaxDepth: units.Bytes(s.most), P50Depth: s.quantile(50), P99Depth: s.quantile(99)}
+	if s.since > 0 {
+		d.MeanDepth = s.integral / float64(s.since)
+	}
+	return d
+}
+
 // quantile is the depth not exceeded for percent of the time.
-func (s *portStats) quantile(percent int64) units.Bytes {
+func (s *depth) quantile(percent int64) units.Bytes {
 	var total, sum sim.Time
 	for _, t := range s.span {
 		total += t

@@ -139,7 +139,7 @@ func TestSizes(t *testing.T) {
 	}{
 		{"packet", unsafe.Sizeof(packet{}), 32},
 		{"queue pair", unsafe.Sizeof(sender{}) + unsafe.Sizeof(receiver{}), 272},
-		{"port", unsafe.Sizeof(port{}) + unsafe.Sizeof(switchPort{}) + unsafe.Sizeof(pauseStats{}), 768},
+		{"port", unsafe.Sizeof(port{}) + unsafe.Sizeof(switchPort{}) + unsafe.Sizeof(pauseStats{}), 840},
 		{"work request", unsafe.Sizeof(request{}), 16},
 		{"message", unsafe.Sizeof(job{}), 96},
 	} {

@@ -209,6 +209,7 @@ var presets = []struct {
 }{
 	{"default", DefaultSettings},
 	{"hpcc-ns3-dcqcn", ns3Settings},
+	{"htsim-roce", htsimSettings},
 	{"line-rate", lineRateSettings},
 }
 
@@ -217,6 +218,8 @@ var presets = []struct {
 //	default         every package's defaults
 //	hpcc-ns3-dcqcn  the HPCC repository's simulator with DCQCN: 4,144 B packets,
 //	                every packet acknowledged, every mark echoed, no window
+//	htsim-roce      RoCE of Broadcom's htsim: no congestion control and no window,
+//	                pauses at 15 packets of a port, acknowledgements in the queues
 //	line-rate       the reference's bare core: 4,160 B packets, a window, no
 //	                congestion control, buffers that cannot fill
 func Presets() []string {
@@ -248,6 +251,19 @@ func ns3Settings() Settings {
 	_ = s.Congestion.ECN.SetPreset("alibaba")
 	_ = s.Congestion.Buffer.SetPreset("hpcc-ns3")
 	s.Congestion.Buffer.Size, s.Congestion.Buffer.SizeFrom = 32*units.MB, 0
+	return s
+}
+
+// htsimSettings is main_roce of csg-htsim, with packets of 4,160 B: a port is
+// paused when more than 15 times 4,096 B that came by it wait, and resumed below
+// 12 times (-pfc_thresholds 12 15, its default). Its buffers have no end.
+func htsimSettings() Settings {
+	s := lineRateSettings()
+	s.Packet.Transport.WindowBDP, s.Packet.Transport.AckQueueing = 0, true
+	b := &s.Congestion.Buffer
+	b.Size, b.Lossless = 512*units.MB, []int{3}
+	b.StaticThreshold, b.ResumeOffset = 15*4096, 3*4096
+	b.Headroom = congestion.HeadroomConfig{Bytes: 600 * units.KB}
 	return s
 }
 

@@ -33,6 +33,7 @@ type Network struct {
 	switchPorts []switchPort // by LinkID: its egress
 	portIndex   []int32      // by LinkID: the port's place in its switch's buffer
 	pauses      []pauseStats // by LinkID
+	depths      [][2]depth   // by LinkID: of the KV and the EP queue; nil when they share one
 	routes      []uint32     // links, each route ended by endOfRoute
 	nics        []nic
 	buffers     []*congestion.Buffer // by switch
@@ -160,6 +161,9 @@ func New(s Settings, engine *sim.Engine, g *topology.Graph, seed uint64) (*Netwo
 		return nil, nest("network", err)
 	}
 	n.self = engine.Register(n)
+	if s.Packet.Queues.Mode != "shared" {
+		n.depths = make([][2]depth, len(g.Links))
+	}
 	n.apply(s, seed)
 	if err := n.layPorts(); err != nil {
 		return nil, err

@@ -21,7 +21,7 @@ type switchPort struct {
 	marker congestion.Marker
 	draws  uint64 // uniform numbers used by marking
 	stats  portStats
-	_      [8]byte // whole cache lines
+	_      [40]byte // whole cache lines
 }
 
 // enqueue puts a packet behind those that wait at a switch's port, or drops it.
@@ -31,7 +31,8 @@ func (n *Network) enqueue(l uint32, pt *port, id uint32, p *packet, now sim.Time
 	from, to := int(n.portIndex[in^1]), int(n.portIndex[l])
 	v := b.Admit(from, to, n.qos[p.prio], units.Bytes(p.wire))
 	for v.Drop != congestion.NoDrop {
-		sp.stats.dropped[v.Drop] += n.shorten(id, p, DropReason(v.Drop))
+		class := p.class
+		sp.stats.dropped[class][v.Drop] += n.shorten(id, p, DropReason(v.Drop))
 		if p.count == 0 {
 			return
 		}
@@ -42,7 +43,8 @@ func (n *Network) enqueue(l uint32, pt *port, id uint32, p *packet, now sim.Time
 	}
 	empty := pt.backlog>>p.prio&1 == 0
 	if p.prio != prioControl {
-		sp.stats.observe(pt, now)
+		sp.stats.observe(pt.queue[prioShared].bytes+pt.queue[prioEP].bytes, now)
+		n.observeQueue(l, pt, int(p.prio), now)
 		if n.markOnEnqueue && !empty {
 			n.maybeMark(l, pt, sp, p)
 		}
@@ -73,7 +75,8 @@ func (n *Network) dequeue(l uint32, pt *port, prio int, now sim.Time) uint32 {
 	sp := &n.switchPorts[l]
 	q := &pt.queue[prio]
 	if prio != prioControl {
-		sp.stats.observe(pt, now)
+		sp.stats.observe(pt.queue[prioShared].bytes+pt.queue[prioEP].bytes, now)
+		n.observeQueue(l, pt, prio, now)
 	}
 	id, empty := q.pop(n.packets)
 	if empty {
@@ -161,7 +164,7 @@ func (n *Network) heedPause(arg uint32, now sim.Time) {
 	if arg&1 != 0 {
 		if pt.paused>>prio&1 == 0 {
 			pt.paused |= 1 << prio
-			st.pauses++
+			st.pauses[prio]++
 			st.pausedAt[prio] = now
 			n.deadlock.paused++
 			n.watchDeadlock(now)
@@ -172,7 +175,7 @@ func (n *Network) heedPause(arg uint32, now sim.Time) {
 		return
 	}
 	pt.paused &^= 1 << prio
-	st.pausedFor += now - st.pausedAt[prio]
+	st.pausedFor[prio] += now - st.pausedAt[prio]
 	n.resumed()
 	switch {
 	case pt.nic:
@@ -189,28 +192,41 @@ func (n *Network) heedPause(arg uint32, now sim.Time) {
 func (n *Network) pauseStats(l uint32) *pauseStats { return &n.pauses[l] }
 
 type pauseStats struct {
-	pauses    int64
-	pausedFor sim.Time
+	pauses    [numPrios]int64
+	pausedFor [numPrios]sim.Time
 	pausedAt  [numPrios]sim.Time
 }
 
-// portStats is the history of a switch's egress queue: the data bytes that wait.
+// portStats is what a switch's egress has seen.
 type portStats struct {
+	marked  [fabric.NumClasses]int64
+	dropped [fabric.NumClasses][4]int64 // by congestion.Drop
+	depth                               // the data bytes that wait, in all queues
+}
+
+// A depth is the history of a queue's length.
+type depth struct {
 	since    sim.Time
 	integral float64 // bytes times picoseconds
 	most     uint32
-	marked   [fabric.NumClasses]int64
-	dropped  [4]int64 // by congestion.Drop
 	// span[b] is the time spent with a depth in bucket b; see bucketOf.
 	span [depthBuckets]sim.Time
+}
+
+// observeQueue books the time since the last change of a data queue, where the
+// classes have queues of their own.
+func (n *Network) observeQueue(l uint32, pt *port, prio int, now sim.Time) {
+	if n.depths != nil {
+		n.depths[l][prio-prioShared].observe(pt.queue[prio].bytes, now)
+	}
 }
 
 // depthBuckets covers depths to 4 GiB at two buckets per octave from 256 B on.
 const depthBuckets = 50
 
-// observe books the time since the last change of the queue.
-func (s *portStats) observe(pt *port, now sim.Time) {
-	depth := pt.queue[prioShared].bytes + pt.queue[prioEP].bytes
+// observe books the time since the last change of the queue, which has been this
+// long until now.
+func (s *depth) observe(depth uint32, now sim.Time) {
 	s.most = max(s.most, depth)
 	dt := now - s.since
 	s.since = now

@@ -3,6 +3,7 @@ package packet
 import (
 	"fmt"
 	"math"
+	"math/bits"
 	"math/rand/v2"
 	"testing"
 
@@ -277,19 +278,11 @@ func TestAgainstFlowEngine(t *testing.T) {
 // The peers' figures for LS128 (the reference's 1.3), mean and 99th percentile in
 // microseconds from the start to the acknowledgement of the last packet, which
 // for us is 4 us and 4 x 1.2 ns after its arrival: HPCC-ns3 with DCQCN and PFC,
-// and Broadcom's htsim with RoCE and PFC and no congestion control. Ours are the
-// means over three seeds of the hashes. They agree within 10 % but for:
-//
-//   - the mean of perm128 under DCQCN, 18 % above HPCC-ns3's with this permutation
-//     (the reference has 344.7, 350.8 and 392.4 for its three; ours are 375..433
-//     for two of them under ten seeds each). What differs is not known. Colliding
-//     flows start at line rate with alpha 1 and are halved every 4 us for as long
-//     as marks come, and recover in steps of 300 us, so that the mean depends on
-//     how many marks are left when the queue is already draining: deciding them at
-//     enqueue gives 283, cutting every 8 us 380, queueing ACKs changes nothing.
-//     The steady state agrees to 4 % (TestDCQCNFixedPoint).
-//   - perm128 and a2a64 without congestion control against htsim: its figures
-//     vary by as much from seed to seed, and its window is fixed.
+// and Broadcom's htsim with RoCE and PFC and no congestion control. Ours are means
+// over three seeds of the hashes, one for the largest. They agree within 10 % but
+// for the mean of perm128 under DCQCN, 18 % above HPCC-ns3's: that run behaves as
+// with half the slope of the marking curve (docs/validation.md, which has ten
+// seeds and the experiments).
 func TestPeers(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long")
@@ -300,17 +293,20 @@ func TestPeers(t *testing.T) {
 		ns3, htsim    figures
 		tol, tolHtsim figures
 	}{
-		{"flows_incast32.csv", figures{589.4, 680.0}, figures{566, 690}, figures{0.1, 0.02}, figures{0.1, 0.01}},
-		{"flows_perm128_s1.csv", figures{344.7, 826.9}, figures{200, 425}, figures{0.25, 0.1}, figures{0.1, 0.25}},
-		{"flows_a2a16.csv", figures{324.5, 327.0}, figures{330.2, 332.7}, figures{0.01, 0.01}, figures{0.03, 0.03}},
-		{"flows_a2a32.csv", figures{675.5, 762.6}, figures{704, 856}, figures{0.03, 0.03}, figures{0.1, 0.2}},
-		{"flows_a2a64.csv", figures{1373.1, 1631.0}, figures{1493.7, 1982.9}, figures{0.03, 0.06}, figures{0.12, 0.25}},
+		{"flows_incast32.csv", figures{589.4, 680.0}, figures{566, 690}, figures{0.12, 0.001}, figures{0.05, 0.002}},
+		{"flows_perm128_s1.csv", figures{344.7, 826.9}, figures{200, 425}, figures{0.25, 0.1}, figures{0.07, 0.2}},
+		{"flows_a2a16.csv", figures{324.5, 327.0}, figures{330.2, 332.7}, figures{0.005, 0.001}, figures{0.005, 0.001}},
+		{"flows_a2a32.csv", figures{675.5, 762.6}, figures{704, 856}, figures{0.02, 0.06}, figures{0.03, 0.1}},
+		{"flows_a2a64.csv", figures{1373.1, 1631.0}, figures{1493.7, 1982.9}, figures{0.03, 0.08}, figures{0.04, 0.08}},
 	} {
 		list := flowList(t, c.list)
 		run := func(what string, s Settings, want, tol figures) {
 			var got figures
 			var pauses float64
-			const seeds = 3
+			seeds := 3.
+			if len(list) > 1000 {
+				seeds = 1
+			}
 			for seed := range uint64(seeds) {
 				b := newSeededBench(t, s, build(t, ls128()), seed+1)
 				for _, m := range list {
@@ -325,10 +321,58 @@ func TestPeers(t *testing.T) {
 			require.InEpsilon(t, want.mean, got.mean, tol.mean)
 			require.InEpsilon(t, want.p99, got.p99, tol.p99)
 		}
-		run("ns-3", preset(t, "hpcc-ns3-dcqcn"), c.ns3, c.tol)
-		s := lossless(t)
-		s.Packet.Transport.WindowBDP = 1.25
-		run("htsim", s, c.htsim, c.tolHtsim)
+		run("ns-3", asNS3(t), c.ns3, c.tol)
+		run("htsim", preset(t, "htsim-roce"), c.htsim, c.tolHtsim)
+	}
+}
+
+// asNS3 is HPCC-ns3, whose clock counts whole nanoseconds: 4,144 B take it 82 ns
+// and an acknowledgement one.
+func asNS3(t tester) Settings {
+	s := preset(t, "hpcc-ns3-dcqcn")
+	s.Fabric.Header = 4
+	s.Packet.Transport.AckQueueing, s.Packet.Transport.AckBytes = true, 50
+	return s
+}
+
+// murmur3 is MurmurHash3 (Appleby, x86, 32 bits) of three words, by which
+// HPCC-ns3's switches choose a path.
+func murmur3(words [3]uint32, seed uint32) uint32 {
+	h := seed
+	for _, k := range words {
+		k = bits.RotateLeft32(k*0xcc9e2d51, 15) * 0x1b873593
+		h = bits.RotateLeft32(h^k, 13)*5 + 0xe6546b64
+	}
+	h ^= 4 * uint32(len(words))
+	h = (h ^ h>>16) * 0x85ebca6b
+	h = (h ^ h>>13) * 0xc2b2ae35
+	return h ^ h>>16
+}
+
+// The mean of perm128 under DCQCN is not a matter of the peer's hash: by its
+// function (of the addresses 11.0.host.1, the source port 10000 and any destination
+// port, seeded with the number of the leaf, 128 to 143) it is 368 us and more for
+// either permutation too, where the peer has 344.7 and 350.8.
+func TestPermutationByNS3Hash(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
+	g := build(t, ls128())
+	for i, list := range []string{"flows_perm128_s1.csv", "flows_perm128_s2.csv"} {
+		ms, least := flowList(t, list), math.Inf(1)
+		for dport := range uint32(8) {
+			b := newBench(t, asNS3(t), g)
+			for _, m := range ms {
+				address := func(h topology.GPU) uint32 { return 0x0b000001 + uint32(h)<<8 }
+				way := murmur3([3]uint32{address(m.Src), address(m.Dst), 10000 | (100+dport)<<16}, 128+uint32(m.Src)/8) % 8
+				qp := b.net.queuePair(m.Src, m.Dst, m.Class, 0)
+				b.net.senders[qp].route = b.net.layRoute(g.Paths(g.NICOf(m.Src), g.NICOf(m.Dst))[way])
+				b.net.Send(m, b)
+			}
+			least = min(least, summarise(b.run()).mean+4)
+		}
+		t.Logf("%s: at least %.1f us", list, least)
+		require.Greater(t, least, []float64{344.7, 350.8}[i])
 	}
 }
 
