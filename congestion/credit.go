@@ -25,6 +25,7 @@ const noSource SourceID = -1
 // that is lost, or overtaken, is made good by the next one.
 type CreditScheduler struct {
 	quantum         units.Bytes
+	packet          units.Bytes // the longest: the largest debt of a source
 	most, mostEach  units.Bytes // outstanding
 	pace            units.Rate
 	timeout         sim.Time
@@ -49,8 +50,9 @@ type creditSource struct {
 }
 
 // NewCreditScheduler makes the scheduler of a link of a rate, whose grants bring
-// data after a round trip without queues of rtt. It fails when c is not valid.
-func NewCreditScheduler(c CreditConfig, rate units.Rate, rtt sim.Time) (*CreditScheduler, error) {
+// data after a round trip without queues of rtt, in packets of at most so many
+// bytes on the wire. It fails when c is not valid.
+func NewCreditScheduler(c CreditConfig, rate units.Rate, rtt sim.Time, packet units.Bytes) (*CreditScheduler, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
@@ -60,9 +62,12 @@ func NewCreditScheduler(c CreditConfig, rate units.Rate, rtt sim.Time) (*CreditS
 	if err := roundTrip(rtt); err != nil {
 		return nil, err
 	}
+	if packet < 1 || packet > 16*units.MiB {
+		return nil, fmt.Errorf("packets of %v are out of range; use 1B to 16MiB", packet)
+	}
 	return &CreditScheduler{
-		quantum: c.Quantum,
-		most:    max(c.Quantum, product(c.Outstanding, rate, rtt)), mostEach: max(c.Quantum, product(c.SourceOutstanding, rate, rtt)),
+		quantum: c.Quantum, packet: packet,
+		most: max(c.Quantum, product(c.Outstanding, rate, rtt)), mostEach: max(c.Quantum, product(c.SourceOutstanding, rate, rtt)),
 		pace: max(1, units.Rate(float64(rate)*c.Speedup)), timeout: c.Timeout, weighted: c.Order == OrderWeighted,
 		head: noSource, tail: noSource,
 	}, nil
@@ -145,7 +150,7 @@ func (c *CreditScheduler) OnArrive(id SourceID, now sim.Time, n units.Bytes) {
 	if !s.open {
 		return
 	}
-	n = min(n, s.outstanding+c.quantum)
+	n = min(n, s.outstanding+c.packet)
 	s.outstanding -= n
 	c.outstanding -= n
 	s.heard = now
@@ -275,7 +280,7 @@ func (c *CreditScheduler) check() {
 	for i := range c.sources {
 		s := &c.sources[i]
 		sum += s.outstanding
-		if s.outstanding < -c.quantum || s.granted > s.requested || s.outstanding > max(c.mostEach, c.quantum) {
+		if s.outstanding < -c.packet || s.granted > s.requested || s.outstanding > max(c.mostEach, c.quantum) {
 			panic("congestion: a source of credits was granted too much")
 		}
 		if s.waiting {

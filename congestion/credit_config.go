@@ -27,8 +27,8 @@ type CreditConfig struct {
 	// written beside it overrides it.
 	Preset string `yaml:"preset"`
 	// Quantum is what one grant allows, in bytes on the wire (RCCC: 4 packets per
-	// pull; DNX: 256 to 8,192 B). At least a packet, so that each grant lets one
-	// go. Larger ones cost fewer messages and coarser turns.
+	// pull; DNX: 256 to 8,192 B). Larger ones cost fewer messages and coarser
+	// turns; with less than a packet each packet takes several.
 	Quantum units.Bytes `yaml:"quantum"`
 	// Speedup is the pace of grants over the rate of the link: slightly above 1,
 	// an egress that has been idle for a moment catches up. What is too much is

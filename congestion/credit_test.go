@@ -33,7 +33,7 @@ func TestCreditsAreBounded(t *testing.T) {
 	const line, rtt = 100 * units.Gbps, 10 * sim.Microsecond
 	rapid.Check(t, func(t *rapid.T) {
 		config := anyCredit(t)
-		c, err := NewCreditScheduler(config, line, rtt)
+		c, err := NewCreditScheduler(config, line, rtt, toyPacket)
 		require.NoError(t, err)
 		most, each := max(config.Quantum, product(config.Outstanding, line, rtt)), max(config.Quantum, product(config.SourceOutstanding, line, rtt))
 		sources := map[SourceID]*asked{}
@@ -71,7 +71,7 @@ func TestCreditsAreBounded(t *testing.T) {
 				id := pick()
 				n := bytes()
 				c.OnArrive(id, now, n)
-				n = min(n, sources[id].outstanding+config.Quantum)
+				n = min(n, sources[id].outstanding+toyPacket)
 				sources[id].outstanding -= n
 				all -= n
 			case 5:
@@ -130,7 +130,7 @@ func TestCreditShares(t *testing.T) {
 		config := DefaultCredit()
 		config.Quantum = 10_000
 		config.Order = rapid.SampledFrom([]string{OrderRoundRobin, OrderWeighted}).Draw(t, "order")
-		c, err := NewCreditScheduler(config, 100*units.Gbps, 10*sim.Microsecond)
+		c, err := NewCreditScheduler(config, 100*units.Gbps, 10*sim.Microsecond, toyPacket)
 		require.NoError(t, err)
 		weights := rapid.SliceOfN(rapid.IntRange(1, 5), 1, 20).Draw(t, "weights")
 		got := make([]units.Bytes, len(weights))
@@ -194,7 +194,7 @@ func newCreditNet(t require.TestingT, c CreditConfig, senders, receivers int) *c
 	}
 	for range receivers {
 		n.down = append(n.down, &pipe{loop: n.loop, rate: creditLine, delay: n.half / 2})
-		s, err := NewCreditScheduler(c, creditLine, rtt)
+		s, err := NewCreditScheduler(c, creditLine, rtt, toyPacket)
 		require.NoError(t, err)
 		n.sched = append(n.sched, s)
 		n.granted = append(n.granted, false)
@@ -321,7 +321,6 @@ func TestCreditsConserveWork(t *testing.T) {
 func TestNothingIsStranded(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		config := anyCredit(t)
-		config.Quantum = max(config.Quantum, toyPacket)
 		config.Timeout = 10 * sim.Millisecond
 		config.Push = rapid.SampledFrom([]float64{0, 0.01, 1}).Draw(t, "push")
 		config.RequestBytes = units.Bytes(rapid.IntRange(0, 100_000).Draw(t, "request"))
@@ -386,7 +385,7 @@ func TestCreditState(t *testing.T) {
 
 // benchCredits is a scheduler and sources that always want more.
 func benchCredits(t require.TestingT, n int) (*CreditScheduler, []CreditSender) {
-	c, err := NewCreditScheduler(DefaultCredit(), 400*units.Gbps, 8*sim.Microsecond)
+	c, err := NewCreditScheduler(DefaultCredit(), 400*units.Gbps, 8*sim.Microsecond, 4224)
 	require.NoError(t, err)
 	s := make([]CreditSender, n)
 	for i := range s {

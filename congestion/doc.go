@@ -5,6 +5,11 @@
 //     the receiver, which turns ECN marks into CNPs, and the reaction point (RP)
 //     at the sender, which turns CNPs into a rate; and None, line rate with a
 //     fixed window;
+//   - HPCC, which follows telemetry, and Swift, which follows delay: windows;
+//   - CreditScheduler and CreditSender, the two ends of receiver credits; and on
+//     them GSE: DGSQ and Uplinks at the source, Sequencer at the egress. The
+//     packet engine does not run these yet, nor HPCC and Swift;
+//   - INT, in-band telemetry, and INTMeter, what follows from it;
 //   - Marker, the ECN marking of an egress queue;
 //   - Buffer, a switch's shared buffer with its dynamic thresholds, headroom and
 //     PFC decisions, and PauseState, the other end of PFC.

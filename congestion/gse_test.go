@@ -90,7 +90,7 @@ func newGSENet(t require.TestingT, c GSEConfig, sources, egresses, uplinks int) 
 		}
 	}
 	for range egresses {
-		sched, err := NewCreditScheduler(c.Credit, creditLine, gseRTT)
+		sched, err := NewCreditScheduler(c.Credit, creditLine, gseRTT, toyPacket)
 		require.NoError(t, err)
 		e := &gseEgress{
 			sched: sched, down: &pipe{loop: n.loop, rate: creditLine, delay: n.delay}, owner: map[SourceID]int{},

@@ -115,7 +115,7 @@ func TestMachineSettings(t *testing.T) {
 		errs := 0
 		for _, err := range []error{
 			second(NewINT(s.INT, line)), second(NewHPCC(s.HPCC, line)), second(NewSwift(s.Swift, line, 4096)),
-			second(NewCreditScheduler(s.Credit, line, rtt)), second(NewGSE(s.GSE, line, rtt)),
+			second(NewCreditScheduler(s.Credit, line, rtt, 4160)), second(NewGSE(s.GSE, line, rtt)),
 		} {
 			if err != nil {
 				errs++
@@ -133,11 +133,12 @@ func TestMachinesOnImpossibleLines(t *testing.T) {
 		require.Error(t, second(NewINT(DefaultINT(), line)))
 		require.Error(t, second(NewHPCC(DefaultHPCC(), line)))
 		require.Error(t, second(NewSwift(DefaultSwift(), line, 4096)))
-		require.Error(t, second(NewCreditScheduler(DefaultCredit(), line, sim.Microsecond)))
+		require.Error(t, second(NewCreditScheduler(DefaultCredit(), line, sim.Microsecond, 4160)))
 		require.Error(t, second(NewGSE(DefaultGSE(), line, sim.Microsecond)))
 	}
 	require.ErrorContains(t, second(NewHPCC(DefaultHPCC(), units.Mbps)), "min_rate: 100Mbps is above the line rate, 1Mbps")
 	require.ErrorContains(t, second(NewSwift(DefaultSwift(), units.Gbps, 0)), "use 1B to 1MiB")
-	require.ErrorContains(t, second(NewCreditScheduler(DefaultCredit(), units.Gbps, 0)), "use above 0")
+	require.ErrorContains(t, second(NewCreditScheduler(DefaultCredit(), units.Gbps, 0, 4160)), "use above 0")
+	require.ErrorContains(t, second(NewCreditScheduler(DefaultCredit(), units.Gbps, sim.Microsecond, 0)), "use 1B to 16MiB")
 	require.ErrorContains(t, second(NewGSE(DefaultGSE(), units.Gbps, -1)), "use above 0")
 }

@@ -235,7 +235,7 @@ type schedulerStory struct {
 }
 
 func newSchedulerStory(t *testing.T, s settings) machine {
-	c, err := NewCreditScheduler(s.Credit, s.Line, s.RTT)
+	c, err := NewCreditScheduler(s.Credit, s.Line, s.RTT, s.MTU)
 	require.NoError(t, err)
 	return &schedulerStory{c: c, ids: map[string]SourceID{}}
 }

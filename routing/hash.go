@@ -1,5 +1,6 @@
-// Package routing chooses paths. It is pure: a flow key in, links out, no clock
-// and no state that changes, so both fabric engines route alike.
+// Package routing chooses paths. It is pure: a flow key in, links out, and for the
+// choices that change also the time, the flow's state and what is known of the
+// paths; no clock and no random stream, so both fabric engines route alike.
 package routing
 
 import "math/bits"

@@ -120,10 +120,10 @@ grant 0us    => to=a total=62500B next=never
 expire 99us  => lost=0B next=never
 expire 100us => lost=62500B outstanding=0B next=100us
 grant 100us  => to=a total=125000B
-# What was late counts as debt, of no more than a grant.
+# What is late after all counts as debt, of no more than a packet.
 arrive a 62500B => outstanding=0B
-arrive a 62500B => outstanding=-62500B
-arrive a 62500B => outstanding=-62500B
+arrive a 4000B  => outstanding=-4000B
+arrive a 62500B => outstanding=-4096B
 
 # A request that is taken back, and a source that goes.
 scheduler: requesters vanish
