@@ -55,12 +55,12 @@ type PoolConfig struct {
 	MaxBatchRequests int `yaml:"max_batch_requests"`
 	// Overlap is none, shared_expert or two_batch.
 	Overlap string `yaml:"overlap"`
-	// OverlapMinTokens is the fewest tokens of the busiest rank for which
-	// two_batch splits a step; below it the step runs as shared_expert, because
-	// two small batches cost more than they hide. Defaults: 512 for prefill, the
-	// threshold of vLLM's dual batch overlap; 100 for decode, where DeepSeek-V3
-	// breaks even here on 64 H800s (80: 10 % slower, 96: 2 % slower, 112: 5 %
-	// faster, 128: 6 % faster). vLLM's 32 loses a quarter.
+	// OverlapMinTokens is the fewest tokens of the busiest rank (query tokens, with
+	// MTP) for which two_batch splits a step; below it the step runs as
+	// shared_expert, because two small batches cost more than they hide. Defaults:
+	// 512 for prefill, the threshold of vLLM's dual batch overlap; 100 for decode,
+	// where DeepSeek-V3 breaks even here on 64 H800s (80: 10 % slower, 96: 2 %
+	// slower, 112: 5 % faster, 128: 6 % faster). vLLM's 32 loses a quarter.
 	OverlapMinTokens int `yaml:"overlap_min_tokens"`
 	// MoE says how tokens travel to their experts; unused by dense models.
 	MoE collective.Config `yaml:"moe"`
