@@ -18,10 +18,10 @@ const fewChoices = 24
 
 // drawCounts draws how many of the tokens choose each expert. It goes down the
 // tree of the law, and splits the choices of each run among its halves. The sum
-// is tokens x top k exactly. The mean of every run's count is exact, and so is
-// its variance and the covariance of the halves, but for what rounding to whole
-// tokens within the possible takes away; that of distant experts follows from
-// the chain of halves between them.
+// is tokens x top k exactly. The mean of every run's count, its variance and the
+// covariance of its halves are the law's, but for what whole numbers within the
+// possible add (less than 1/4 token squared) or cut off; the covariance of distant
+// experts follows from the chain of halves between them.
 func (l *law) drawCounts(rng *rand.Rand, tokens int, into []int32, scratch []int32) {
 	scratch[0] = int32(tokens * l.shape.TopK)
 	for i := range l.tree {
@@ -65,9 +65,7 @@ func countChoices(rng *rand.Rand, m int, chance float64) int {
 	for m > 0 {
 		r := rng.Uint64()
 		for range min(3, m) {
-			if r&(1<<bits-1) < limit {
-				x++
-			}
+			x += int((r&(1<<bits-1) - limit) >> 63) // 1 when it is below the limit, without a branch
 			r >>= bits
 		}
 		m -= 3

@@ -17,7 +17,7 @@ const (
 )
 
 // samplesHits is the most of those tokens from which the hits of a layer are
-// estimated, whose error is small as it is relative to that of their mean.
+// estimated; knowing the means makes up for the rest.
 const samplesHits = 1 << 15
 
 // A law is how one token chooses among experts of given weights, whose numbering
