@@ -24,6 +24,7 @@ const (
 	JournalFile  = "sweep.journal"
 	CSVFile      = "sweep.csv"
 	JSONFile     = "sweep.jsonl"
+	ParquetFile  = "sweep.parquet"
 	TimingFile   = "timing.csv"
 	ManifestFile = "manifest.json"
 	PointsFolder = "points"
@@ -175,7 +176,7 @@ func (p *Plan) Open(dir, version string, resume bool) (*Folder, error) {
 func (f *Folder) path(name string) string { return filepath.Join(f.dir, name) }
 
 // own lists the names that a sweep's folder may hold.
-var own = []string{ScenarioFile, JournalFile, CSVFile, JSONFile, TimingFile, ManifestFile, PointsFolder}
+var own = []string{ScenarioFile, JournalFile, CSVFile, JSONFile, ParquetFile, TimingFile, ManifestFile, PointsFolder}
 
 // judge refuses a folder that holds anything else.
 func (f *Folder) judge() error {
@@ -231,7 +232,7 @@ func (f *Folder) tidy() error {
 
 // clear removes an earlier sweep, the manifest that makes it one first.
 func (f *Folder) clear() error {
-	for _, name := range []string{ManifestFile, JournalFile, CSVFile, JSONFile, TimingFile, PointsFolder} {
+	for _, name := range []string{ManifestFile, JournalFile, CSVFile, JSONFile, ParquetFile, TimingFile, PointsFolder} {
 		if err := os.RemoveAll(f.path(name)); err != nil {
 			return err
 		}
@@ -400,14 +401,17 @@ func readManifest(name string) (*Manifest, error) {
 	return m, json.Unmarshal(text, m)
 }
 
-// Write writes the results of a complete sweep, the manifest last.
-func (f *Folder) Write() error {
+// Write writes the results of a complete sweep, the manifest last; a Parquet file
+// when it is asked for.
+func (f *Folder) Write(parquet bool) error {
 	if f.Finished() != f.plan.Runs() {
 		return fmt.Errorf("%d of %d runs are done", f.Finished(), f.plan.Runs())
 	}
 	m := Manifest{identity: f.id, Points: len(f.plan.Points), Runs: f.plan.Runs(), Files: []Entry{}}
-	if err := os.Remove(f.path(ManifestFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
+	for _, name := range []string{ManifestFile, ParquetFile} {
+		if err := os.Remove(f.path(name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
 	}
 	note := func(name string) error {
 		e, err := hashFile(f.path(name))
@@ -422,7 +426,12 @@ func (f *Folder) Write() error {
 	if err == nil {
 		err = writeFile(f.path(TimingFile), f.writeTiming)
 	}
-	for _, name := range []string{ScenarioFile, CSVFile, JSONFile} {
+	names := []string{ScenarioFile, CSVFile, JSONFile}
+	if err == nil && parquet {
+		names = append(names, ParquetFile)
+		err = writeFile(f.path(ParquetFile), f.writeParquet)
+	}
+	for _, name := range names {
 		if err == nil {
 			err = note(name)
 		}

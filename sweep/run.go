@@ -24,7 +24,7 @@ type Status struct {
 	Left time.Duration
 }
 
-// Options say how a sweep is executed. They change no result.
+// Options say how a sweep is executed. They change no figure.
 type Options struct {
 	// Workers is the number of runs at a time; 0 is one per core.
 	Workers int
@@ -33,6 +33,8 @@ type Options struct {
 	Report func(Status)
 	// Every is the time between two reports.
 	Every time.Duration
+	// Parquet asks for the results in that form, too.
+	Parquet bool
 
 	begun func(run int) // tests hear of every run that begins
 }
@@ -55,7 +57,7 @@ func (f *Folder) Run(ctx context.Context, o Options) (failed int, err error) {
 	if err := r.run(ctx); err != nil {
 		return 0, err
 	}
-	if err := f.Write(); err != nil {
+	if err := f.Write(o.Parquet); err != nil {
 		return 0, err
 	}
 	m, err := readManifest(f.path(ManifestFile))

@@ -302,7 +302,7 @@ func TestFolders(t *testing.T) {
 	require.NoError(t, os.Truncate(filepath.Join(dir, pointFile(2)), 100))
 	f, err = p.Open(dir, "1", true)
 	require.NoError(t, err)
-	require.NoError(t, f.Write())
+	require.NoError(t, f.Write(false))
 	require.NoError(t, f.Close())
 	require.Equal(t, want, results(t, dir))
 

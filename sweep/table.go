@@ -121,33 +121,108 @@ func (r *Row) cell(name string) string {
 	return text
 }
 
+// A column is a column of the results.
+type column struct {
+	name string
+	kind kind
+}
+
+// columns are the columns of sweep.csv and sweep.parquet.
+func (p *Plan) columns() []column {
+	columns := []column{{"point", kindInt}, {"replication", kindInt}}
+	for i := range p.Axes {
+		columns = append(columns, column{p.column(i), p.kindOf(i)})
+	}
+	columns = append(columns, column{"seed", kindUint})
+	for _, name := range clusterColumns {
+		k := kindInt
+		if name == "oversubscription" {
+			k = kindFloat
+		}
+		columns = append(columns, column{name, k})
+	}
+	for _, name := range summaryColumns {
+		columns = append(columns, column{name, kindOfMeasure(name)})
+	}
+	return append(columns, column{userRate, kindFloat}, column{"events", kindUint}, column{"fingerprint", kindText}, column{"error", kindText})
+}
+
+func kindOfMeasure(name string) kind {
+	switch name {
+	case "completed", "requests_rejected", "requests_unfinished":
+		return kindInt
+	case "slo_met":
+		return kindBool
+	case "saturation", "network_verdict":
+		return kindText
+	}
+	return kindFloat
+}
+
+// kindOf is the kind of an axis: whole numbers or numbers where all its values
+// are, or else text.
+func (p *Plan) kindOf(axis int) kind {
+	k := kindInt
+	for value, v := range p.Axes[axis].Values {
+		labels := make([]string, len(p.Axes))
+		labels[axis] = v.Label
+		cell := p.cells(labels)[axis]
+		text, err := p.json(axis, value, cell)
+		if err != nil || string(text) != cell || cell == "true" || cell == "false" {
+			return kindText // not a number, or a quoted one
+		}
+		if _, err := strconv.ParseInt(cell, 10, 64); err != nil {
+			k = kindFloat
+		}
+	}
+	return k
+}
+
+// record is a run as the cells of the columns; "" is undefined.
+func (r *Row) record() []string {
+	record := append([]string{strconv.Itoa(r.Point), strconv.Itoa(r.Replication)}, r.Cells...)
+	record = append(record, strconv.FormatUint(r.Seed, 10))
+	record = append(record, r.Cluster.cells()...)
+	for _, name := range summaryColumns {
+		record = append(record, r.cell(name))
+	}
+	user, events := "", ""
+	if x, ok := r.Measure(userRate); ok {
+		user = strconv.FormatFloat(x, 'f', -1, 64)
+	}
+	if r.Error == "" {
+		events = strconv.FormatUint(r.Events, 10)
+	}
+	return append(record, user, events, r.Fingerprint, r.Error)
+}
+
 func (f *Folder) writeCSV(w io.Writer, failed *int) error {
 	out := bufio.NewWriter(w)
-	header := slices.Concat([]string{"point", "replication"}, f.plan.Columns(), []string{"seed"}, clusterColumns, summaryColumns,
-		[]string{userRate, "events", "fingerprint", "error"})
+	var header []string
+	for _, c := range f.plan.columns() {
+		header = append(header, c.name)
+	}
 	writeRecord(out, header)
 	err := f.Rows(func(r Row) error {
 		if r.Error != "" {
 			*failed++
 		}
-		record := append([]string{strconv.Itoa(r.Point), strconv.Itoa(r.Replication)}, r.Cells...)
-		record = append(record, strconv.FormatUint(r.Seed, 10))
-		record = append(record, r.Cluster.cells()...)
-		for _, name := range summaryColumns {
-			record = append(record, r.cell(name))
-		}
-		user := ""
-		if x, ok := r.Measure(userRate); ok {
-			user = strconv.FormatFloat(x, 'f', -1, 64)
-		}
-		events := ""
-		if r.Error == "" {
-			events = strconv.FormatUint(r.Events, 10)
-		}
-		writeRecord(out, append(record, user, events, r.Fingerprint, r.Error))
+		writeRecord(out, r.record())
 		return nil
 	})
 	if err != nil {
+		return err
+	}
+	return out.Flush()
+}
+
+func (f *Folder) writeParquet(w io.Writer) error {
+	out := bufio.NewWriter(w)
+	p := newParquet(out, f.plan.columns())
+	if err := f.Rows(func(r Row) error { return p.row(r.record()) }); err != nil {
+		return err
+	}
+	if err := p.close(); err != nil {
 		return err
 	}
 	return out.Flush()

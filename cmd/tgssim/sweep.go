@@ -102,6 +102,7 @@ type sweepFlags struct {
 	out      string
 	resume   bool
 	dryRun   bool
+	parquet  bool
 }
 
 func newSweep() *cobra.Command {
@@ -131,6 +132,7 @@ an error), 2 invalid input.`,
 	flags.IntVar(&f.workers, "workers", 0, "the `number` of runs at a time (default: one per core)")
 	flags.StringVarP(&f.out, "out", "o", "", "the `folder` of the sweep (default out/SCENARIO-sweep-HASH)")
 	flags.BoolVar(&f.resume, "resume", false, "go on with an unfinished sweep in the folder")
+	flags.BoolVar(&f.parquet, "parquet", false, "write sweep.parquet beside sweep.csv")
 	flags.BoolVar(&f.dryRun, "dry-run", false, "print the points and an estimate of their cost, and run nothing")
 	return cmd
 }
@@ -180,7 +182,7 @@ func (f *sweepFlags) run(cmd *cobra.Command, ref string) error {
 		return invalid(err)
 	}
 	progress := newSweepProgress(cmd.ErrOrStderr())
-	failed, err := folder.Run(cmd.Context(), sweep.Options{Workers: f.workers, Report: progress.report, Every: every})
+	failed, err := folder.Run(cmd.Context(), sweep.Options{Workers: f.workers, Report: progress.report, Every: every, Parquet: f.parquet})
 	progress.clear()
 	if err == nil {
 		err = printSweep(cmd.OutOrStdout(), p, folder, dir)
