@@ -116,7 +116,9 @@ func (s *stepper) mark() {
 // It reports whether the step stands still from now on.
 func (s *stepper) iterationEnded() bool {
 	x := &s.sampler
-	if x.plan.samples == 0 || s.ended[streamComm]%len(s.work.program.ops[streamComm]) != 0 {
+	ops := len(s.work.program.ops[streamComm])
+	left := s.layers - x.plan.lag - s.ended[streamComm]/ops
+	if x.plan.samples == 0 || s.ended[streamComm]%ops != 0 || left <= 0 {
 		return false
 	}
 	s.unblock(s.engine.Now())
@@ -124,7 +126,7 @@ func (s *stepper) iterationEnded() bool {
 		s.mark()
 		return false
 	}
-	times := s.copies(s.engine.Now() - x.from)
+	times := min(left, s.copies(s.engine.Now()-x.from))
 	x.left = 1
 	if times == 0 {
 		s.mark()
@@ -155,8 +157,7 @@ func (s *stepper) copies(period sim.Time) int {
 	if period > x.fastest {
 		n = int(share(sim.Time(n), x.fastest, period))
 	}
-	over := s.ended[streamComm] / len(s.work.program.ops[streamComm])
-	return max(0, min(n, s.layers-x.plan.lag-over))
+	return n
 }
 
 // beginSkip stops both streams for as long as the last iteration took, times n.
