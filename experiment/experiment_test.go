@@ -59,11 +59,12 @@ func summary(t testing.TB, r *Result) string {
 
 // small variants of the library, quick enough to run often.
 var small = map[string][]string{
-	"deepseek-v3-h800-pd":   {"workload.requests=300"},
-	"qwen3-30b-a3b-h20":     {"workload.requests=100"},
-	"fabric-size-quick":     {"workload.requests=100"},
-	"llama-3.1-70b-h800-pd": {"workload.requests=300"},
-	"azure-replay":          {"workload.trace.path=../workload/testdata/azure_2023.csv"},
+	"deepseek-v3-h800-packet": {"workload.requests=2"},
+	"deepseek-v3-h800-pd":     {"workload.requests=300"},
+	"qwen3-30b-a3b-h20":       {"workload.requests=100"},
+	"fabric-size-quick":       {"workload.requests=100"},
+	"llama-3.1-70b-h800-pd":   {"workload.requests=300"},
+	"azure-replay":            {"workload.trace.path=../workload/testdata/azure_2023.csv"},
 }
 
 func TestEveryLibraryScenarioRuns(t *testing.T) {

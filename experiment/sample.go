@@ -23,10 +23,10 @@ func sampleNotes(sample int, model string, layers int, usage []serving.PoolUsage
 			u.Pool, float64(x.Simulated)/float64(x.Steps), x.Layers/x.Steps)
 		if x.Judged > 0 {
 			step, mean := x.Errors()
-			text += fmt.Sprintf(" By the spread of the samples the standard error is %.2g %% of a step, and %.2g %% of the mean of %d; "+
-				"KV transfers and other instances met the simulated layers only, which is not in it.", 100*step, 100*mean, x.Judged)
+			text += fmt.Sprintf(" By the spread of the samples the standard error is %s of a step, and %s of the mean of %d; "+
+				"KV transfers and other instances met the simulated layers only, which is not in it.", percent(step), percent(mean), x.Judged)
 		} else {
-			text += " That is too few to tell the error."
+			text += " These are too few to tell the error."
 		}
 		notes = append(notes, text)
 	}
@@ -39,4 +39,15 @@ func sampleNotes(sample int, model string, layers int, usage []serving.PoolUsage
 		return append(notes, fmt.Sprintf("network.sample_layers %d changed nothing: %s has %d MoE layers.", sample, model, layers))
 	}
 	return append(notes, "network.sample_layers changed nothing: no step had enough MoE layers that dispatch to other GPUs.")
+}
+
+// percent is a fraction as a reader wants it.
+func percent(v float64) string {
+	switch {
+	case v == 0:
+		return "0 %"
+	case v < 1e-4:
+		return "under 0.01 %"
+	}
+	return fmt.Sprintf("%.2g %%", 100*v)
 }
