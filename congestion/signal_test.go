@@ -110,6 +110,28 @@ func TestUniform(t *testing.T) {
 	}
 }
 
+// The presets at the rates of today's links, in KB: Kmin and Kmax as their sources
+// have them, and in proportion to the rate where they say so.
+func TestECNPresetsByRate(t *testing.T) {
+	for _, c := range []struct {
+		preset string
+		want   [4][2]float64 // at 100, 200, 400 and 800 Gb/s
+	}{
+		{"alibaba", [4][2]float64{{400, 1600}, {800, 3200}, {1600, 6400}, {3200, 12800}}},
+		{"simai", [4][2]float64{{400, 1600}, {300, 1200}, {800, 3200}, {1600, 6400}}},
+		{"paper", [4][2]float64{{12.5, 500}, {25, 1000}, {50, 2000}, {100, 4000}}},
+		{"conweave", [4][2]float64{{100, 400}, {100, 400}, {100, 400}, {100, 400}}},
+		{"sonic", [4][2]float64{{1048.576, 2097.152}, {1048.576, 2097.152}, {1048.576, 2097.152}, {1048.576, 2097.152}}},
+	} {
+		var ecn ECNConfig
+		require.NoError(t, ecn.SetPreset(c.preset))
+		for i, rate := range []units.Rate{100, 200, 400, 800} {
+			got := ecn.At(rate * units.Gbps)
+			require.Equal(t, c.want[i], [2]float64{float64(got.Kmin) / 1000, float64(got.Kmax) / 1000}, "%s at %d Gb/s", c.preset, rate)
+		}
+	}
+}
+
 func TestECNWithoutThresholds(t *testing.T) {
 	require.Equal(t, ECNThresholds{Rate: 5}, ECNConfig{}.At(5))
 	require.True(t, ECNConfig{}.At(5).Marker().Mark(1, math.MaxUint32))

@@ -182,14 +182,16 @@ func TestNoAllocations(t *testing.T) {
 	}
 }
 
-// BenchmarkPermutation8192 is the reference's largest: 1 MB from each of 8,192
-// hosts to another.
-func BenchmarkPermutation8192(b *testing.B) {
-	for _, name := range []string{"line-rate", "default"} {
-		b.Run(name, func(b *testing.B) {
-			tc := bare(8192, 256, 32)
-			tc.LinkDelay = sim.Microsecond
-			benchmarkList(b, preset(b, name), tc, permutation(8192, units.MB))
-		})
+// BenchmarkPermutation is 1 MB from each host to another, on a new network: of
+// 8,192 hosts, the reference's largest, and of more.
+func BenchmarkPermutation(b *testing.B) {
+	for _, hosts := range []int{8192, 16384} {
+		for _, name := range []string{"line-rate", "default"} {
+			b.Run(fmt.Sprintf("hosts=%d/%s", hosts, name), func(b *testing.B) {
+				tc := bare(hosts, hosts/32, 32)
+				tc.LinkDelay = sim.Microsecond
+				benchmarkList(b, preset(b, name), tc, permutation(hosts, units.MB))
+			})
+		}
 	}
 }

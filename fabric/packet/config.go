@@ -169,7 +169,8 @@ type Fault struct {
 	// At is when.
 	At sim.Time `yaml:"at"`
 	// Rate is the part of its rate that the cable, both directions, has from then
-	// on: 0 is down, 1 is repaired.
+	// on: 0 is down, 1 is repaired. Routing avoids what is down; what is slow keeps
+	// its share of the hash.
 	Rate float64 `yaml:"rate"`
 }
 

@@ -36,6 +36,9 @@
 //
 //   - Acknowledgements and CNPs take the time that they would take alone, as one
 //     event, unless transport.ack_queueing is set. Faults do not touch them then.
+//   - Every request is a WRITE with immediate. Of its headers the 16 B of RETH on
+//     the first packet and the 4 B of immediate data on the last are left out:
+//     0.4 ns per request at 400 Gb/s.
 //   - PFC pauses last until XON; refresh frames are left out (84 B every 40 to
 //     80 us, less than 0.01 % of the wire).
 //   - The switch stores every packet before it forwards it; there is no

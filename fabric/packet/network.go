@@ -295,9 +295,11 @@ func (n *Network) layPorts() error {
 func (n *Network) setRate(pt *port, rate units.Rate) {
 	pt.rate = rate
 	pt.ser = pt.time(n.fullWire)
-	first := pt.ser
-	if !pt.whole {
-		first = pt.time(n.mtu + n.header)
+	one := pt.time(n.mtu + n.header)
+	pt.oneIn, pt.oneDone = n.engine.NewLane(one+pt.fly), n.engine.NewLane(one)
+	first := one
+	if pt.whole {
+		first = pt.ser
 	}
 	pt.arriveIn = n.engine.NewLane(first + pt.fly)
 	pt.doneIn = n.engine.NewLane(pt.ser)

@@ -49,7 +49,9 @@ type port struct {
 	sent carried
 	// framed is when the last PFC frame was through.
 	framed sim.Time
-	_      [16]byte // three cache lines
+	// The same for a single MTU, where full packets are trains.
+	oneIn, oneDone sim.Lane
+	_              [8]byte // three cache lines
 }
 
 // carried is what a port has put on its wire beside the packets in port.fulls.
@@ -114,6 +116,10 @@ func (n *Network) transmit(pt *port, id uint32, p *packet, now sim.Time) {
 	pt.busy = now + pt.time(p.wire)
 	if pt.down {
 		n.drop(id, DropLinkDown)
+		return
+	}
+	if p.wire == n.mtu+n.header {
+		n.engine.AfterLane(pt.oneIn, n.self, evArrive, id)
 		return
 	}
 	n.engine.At(now+n.ahead(pt, p)+pt.fly, n.self, evArrive, id)
@@ -209,6 +215,11 @@ func (n *Network) wakeWhenDone(l uint32, pt *port, wire uint32) {
 	if wire == pt.fullWire {
 		pt.wake = pt.busy
 		n.engine.AfterLane(pt.doneIn, n.self, evWake, l)
+		return
+	}
+	if wire == n.mtu+n.header {
+		pt.wake = pt.busy
+		n.engine.AfterLane(pt.oneDone, n.self, evWake, l)
 		return
 	}
 	n.wakeAt(l, pt, pt.busy)
