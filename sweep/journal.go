@@ -243,6 +243,6 @@ func syncDir(dir string) error {
 	if err != nil {
 		return err
 	}
-	d.Sync() //nolint:errcheck // some file systems cannot, and then it is not needed
+	_ = d.Sync() // some file systems cannot, and do without
 	return d.Close()
 }

@@ -143,7 +143,7 @@ func (k *killer) round() (ended bool) {
 		} else {
 			time.Sleep(time.Duration(k.random.Int64N(int64(80 * time.Millisecond))))
 		}
-		cmd.Process.Kill() //nolint:errcheck // it may be gone
+		_ = cmd.Process.Kill() // it may be gone
 	})
 }
 

@@ -252,14 +252,14 @@ func (c *Cluster) cells() []string {
 func writeRecord(w *bufio.Writer, cells []string) {
 	for i, c := range cells {
 		if i > 0 {
-			w.WriteByte(',') //nolint:errcheck
+			w.WriteByte(',')
 		}
 		if strings.ContainsAny(c, ",\"\r\n") {
 			c = `"` + strings.ReplaceAll(c, `"`, `""`) + `"`
 		}
-		w.WriteString(c) //nolint:errcheck
+		w.WriteString(c)
 	}
-	w.WriteByte('\n') //nolint:errcheck
+	w.WriteByte('\n')
 }
 
 // A jsonRow is a line of sweep.jsonl.
