@@ -88,6 +88,7 @@ func TestClockworkThroughput(t *testing.T) {
 	near(121/11.7, m.OutputThroughput)
 	near((11_000+121)/11.7, m.TotalTokenThroughput)
 	near(0.1, m.SecondsPerToken)
+	near(10, m.TokensPerUser)
 	// Each request runs for 11 steps of 100 ms.
 	near(11*1.1/11.7/8, m.BatchPerDecodeGPU)
 	near(11*1.1/11.7/8/0.1, m.BatchOverTPOT)
@@ -315,6 +316,7 @@ func TestOneToken(t *testing.T) {
 	require.Zero(t, r.ITL.Count)
 	require.Nil(t, r.Summary.MeanTPOT)
 	require.Nil(t, r.Summary.SecondsPerToken)
+	require.Nil(t, r.Summary.TokensPerUser)
 	require.Nil(t, r.Summary.BatchOverTPOT)
 	require.Equal(t, 1., *r.Summary.SLOAttainment)
 	require.True(t, *r.Summary.SLOMet)

@@ -111,6 +111,7 @@ type Summary struct {
 	BatchPerDecodeGPU    *float64 `json:"batch_per_decode_gpu"`
 	BatchOverTPOT        *float64 `json:"batch_over_tpot"`
 	SecondsPerToken      *float64 `json:"seconds_per_token"`
+	TokensPerUser        *float64 `json:"tokens_per_s_per_user"`
 
 	// The SLO.
 	SLOAttainment *float64 `json:"slo_attainment"`

@@ -171,6 +171,9 @@ func (x *analysis) throughput() {
 		n := float64(x.r.ITL.Count)
 		s.SecondsPerToken = num(x.r.ITL.Mean / 1e3 * (n / (n + float64(x.extras))))
 	}
+	if x.r.TPOT.Count > 0 && x.r.TPOT.Mean > 0 {
+		s.TokensPerUser = num(1e3 / x.r.TPOT.Mean)
+	}
 
 	x.batch()
 	x.fairness(decode)

@@ -229,7 +229,7 @@ func TestFailuresAreRows(t *testing.T) {
 	f, err := p.Open(dir, testVersion, true)
 	require.NoError(t, err)
 	defer f.Close()
-	summary, err := f.Summarise([]string{"tgs", userRate}, []string{"saturation"})
+	summary, err := f.Summarise([]string{"tgs", "tokens_per_s_per_user"}, []string{"saturation"})
 	require.NoError(t, err)
 	require.Len(t, summary, 5)
 	require.Equal(t, 2, summary[1].Failed)

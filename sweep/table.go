@@ -17,14 +17,11 @@ var summaryColumns = []string{
 	"tgs", "tgs_steady", "tgs_decode", "tgs_decode_steady", "tgs_prefill", "tgs_prefill_steady", "tgs_offered", "tgs_perfect_fabric",
 	"request_goodput", "slo_attainment", "slo_met",
 	"mean_ttft_ms", "median_ttft_ms", "p99_ttft_ms", "mean_itl_ms", "median_itl_ms", "p99_itl_ms",
-	"mean_tpot_ms", "p99_tpot_ms", "seconds_per_token",
+	"mean_tpot_ms", "p99_tpot_ms", "seconds_per_token", "tokens_per_s_per_user",
 	"batch_per_decode_gpu", "kv_transfer_share_ttft", "mean_kv_transfer_ms", "p99_kv_transfer_ms",
 	"exposed_comm_share_prefill", "exposed_comm_share_decode", "fabric_wait_share_prefill", "fabric_wait_share_decode",
 	"saturation", "network_verdict",
 }
-
-// userRate is 1 / mean TPOT: what one user sees.
-const userRate = "tokens_per_s_per_user"
 
 // clusterColumns are the columns of a Cluster, in the order of its fields.
 var clusterColumns = []string{
@@ -35,7 +32,7 @@ var clusterColumns = []string{
 // reservedNames lists the columns that no axis may be named after.
 func reservedNames() []string {
 	return slices.Concat([]string{"point", "replication", "seed"}, clusterColumns, summaryColumns,
-		[]string{userRate, "events", "fingerprint", "error"})
+		[]string{"events", "fingerprint", "error"})
 }
 
 // A Row is an Outcome with the values of its point.
@@ -86,16 +83,8 @@ func (p *Plan) cells(labels []string) []string {
 	return cells
 }
 
-// Measure is a measure of the summary, or tokens_per_s_per_user; ok is false when
-// it is undefined.
+// Measure is a measure of the summary; ok is false when it is undefined.
 func (r *Row) Measure(name string) (x float64, ok bool) {
-	if name == userRate {
-		tpot, ok := r.Measure("mean_tpot_ms")
-		if !ok || tpot <= 0 {
-			return 0, false
-		}
-		return 1e3 / tpot, true
-	}
 	x, err := strconv.ParseFloat(string(r.Measures[name]), 64)
 	return x, err == nil
 }
@@ -144,7 +133,7 @@ func (p *Plan) columns() []column {
 	for _, name := range summaryColumns {
 		columns = append(columns, column{name, kindOfMeasure(name)})
 	}
-	return append(columns, column{userRate, kindFloat}, column{"events", kindUint}, column{"fingerprint", kindText}, column{"error", kindText})
+	return append(columns, column{"events", kindUint}, column{"fingerprint", kindText}, column{"error", kindText})
 }
 
 func kindOfMeasure(name string) kind {
@@ -186,14 +175,11 @@ func (r *Row) record() []string {
 	for _, name := range summaryColumns {
 		record = append(record, r.cell(name))
 	}
-	user, events := "", ""
-	if x, ok := r.Measure(userRate); ok {
-		user = strconv.FormatFloat(x, 'f', -1, 64)
-	}
+	events := ""
 	if r.Error == "" {
 		events = strconv.FormatUint(r.Events, 10)
 	}
-	return append(record, user, events, r.Fingerprint, r.Error)
+	return append(record, events, r.Fingerprint, r.Error)
 }
 
 func (f *Folder) writeCSV(w io.Writer, failed *int) error {
