@@ -225,6 +225,9 @@ type RebalanceConfig struct {
 // window_size).
 func DefaultRebalance() RebalanceConfig { return RebalanceConfig{Every: 3000, Window: 1000} }
 
+// SetDefaults fills in DefaultRebalance.
+func (c *RebalanceConfig) SetDefaults() { *c = DefaultRebalance() }
+
 // Validate checks the settings.
 func (c RebalanceConfig) Validate() error {
 	var ps config.Problems

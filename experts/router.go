@@ -23,12 +23,14 @@ type Setup struct {
 	// Samples is the number of tokens from which moments without a closed form are
 	// estimated; 0 stands for 131,072, or 16,384 for weights of each layer.
 	Samples int
-	// Streams and Name give the random streams of their own: Name/popularity for
-	// the arrangement of the weights, Name/forecast for its errors, and Name/layer0, Name/layer1, ... for the
-	// choices, so that what one layer draws does not depend on which others are
-	// routed.
+	// Streams and Name give the random streams of their own: Name/forecast for the
+	// errors of the forecast and Name/layer0, Name/layer1, ... for the choices, so
+	// that what one layer draws does not depend on which others are routed.
 	Streams sim.Streams
 	Name    string
+	// Popularity is the stream of the arrangement of the weights, so that several
+	// pools can have the same hot experts; "" stands for Name/popularity.
+	Popularity string
 }
 
 // A Router draws the traffic of the MoE layers of one pool. It belongs to one
@@ -114,7 +116,10 @@ func New(s Setup) (*Router, error) {
 		gpus: len(s.Cluster.GPUs), servers: s.Cluster.servers(),
 	}
 	r.slots = (s.Shape.Experts + s.Config.Placement.Redundant) / r.gpus
-	pop, err := newPopularity(s.Config.Popularity, s.Shape, s.Weights, s.Streams.Stream(s.Name+"/popularity"))
+	if s.Popularity == "" {
+		s.Popularity = s.Name + "/popularity"
+	}
+	pop, err := newPopularity(s.Config.Popularity, s.Shape, s.Weights, s.Streams.Stream(s.Popularity))
 	if err != nil {
 		ps.Addf("popularity.path", "%v", err)
 		return nil, ps.Err()
@@ -123,12 +128,35 @@ func New(s Setup) (*Router, error) {
 	forecast := s.Streams.Stream(s.Name + "/forecast")
 	for l := range s.Shape.Layers {
 		r.layers = append(r.layers, layer{
-			law: pop.law[l], expert: pop.expert[l], rng: s.Streams.Stream(fmt.Sprintf("%s/layer%d", s.Name, l)),
+			law: pop.law[l], expert: pop.expert[l], rng: layerStream(s.Streams, s.Name, l),
 		})
 		r.placeLayer(l, r.placement(r.forecast(l, forecast)))
 	}
 	r.allocate()
 	return r, nil
+}
+
+// layerStream is where the choices of a layer come from.
+func layerStream(streams sim.Streams, name string, layer int) *rand.Rand {
+	return streams.Stream(fmt.Sprintf("%s/layer%d", name, layer))
+}
+
+// Fork returns a router for another instance on a cluster of the same shape: with
+// the same popularity and the placement that r has now, and with choices of its
+// own, from the streams name/layer0, name/layer1, ... It costs little beside New.
+// The two do not affect each other.
+func (r *Router) Fork(streams sim.Streams, name string) *Router {
+	f := &Router{
+		cfg: r.cfg, shape: r.shape, cluster: r.cluster, dedup: r.dedup,
+		gpus: r.gpus, servers: r.servers, slots: r.slots, laws: slices.Clone(r.laws),
+	}
+	for l := range r.layers {
+		o := &r.layers[l]
+		// Laws, placements and routes are replaced and never changed.
+		f.layers = append(f.layers, layer{law: o.law, expert: o.expert, rng: layerStream(streams, name, l), place: o.place, routes: o.routes})
+	}
+	f.allocate()
+	return f
 }
 
 // makeLaws prepares what the counts need.

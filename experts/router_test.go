@@ -430,3 +430,38 @@ func TestTopTwoReachesMoreServers(t *testing.T) {
 	require.InDelta(t, 3.13, perToken(GroupTop2), 0.01)
 	require.InDelta(t, 2.93, perToken(GroupRandom), 0.01)
 }
+
+// A fork has the popularity and the placement of its original, and draws of its
+// own that do not disturb those of the original.
+func TestFork(t *testing.T) {
+	balance := func(s *Setup) {
+		s.Config.Counts, s.Config.Popularity = CountAggregate, zipf(0.6)
+		s.Config.Placement = PlacementConfig{Strategy: PlaceEPLB, Redundant: 32, ForecastCV: 0.2}
+		s.Config.Rebalance = &RebalanceConfig{Every: 2, Window: 2}
+	}
+	cl, tokens := Packed(32, 8, 1), each(32, 64)
+	alone, r := newRouter(t, deepSeek, cl, 3, balance), newRouter(t, deepSeek, cl, 3, balance)
+	f := r.Fork(sim.Streams{Seed: 3}, "other")
+	named := newRouter(t, deepSeek, cl, 3, func(s *Setup) { balance(s); s.Name, s.Popularity = "other", "decode/popularity" })
+	require.Equal(t, r.Chances(7), f.Chances(7))
+	require.Equal(t, r.Chances(7), named.Chances(7), "the stream of the arrangement has a name of its own")
+	require.Equal(t, r.Placement(7), f.Placement(7))
+	require.NotEqual(t, r.Chances(7), newRouter(t, deepSeek, cl, 3, func(s *Setup) { balance(s); s.Name = "other" }).Chances(7))
+	var a, b, c Traffic
+	for step := range 4 {
+		alone.Route(7, tokens, &a)
+		f.Route(7, tokens, &c)
+		r.Route(7, tokens, &b)
+		require.Equal(t, a, b, "step %d", step)
+		require.NotEqual(t, a, c)
+		conserve(t, f, tokens, &c)
+		if p := r.EndStep(); p != nil {
+			alone.Apply(alone.EndStep())
+			before := f.Placement(7).Clone()
+			r.Apply(p)
+			require.Equal(t, before, f.Placement(7))
+			continue
+		}
+		alone.EndStep()
+	}
+}
