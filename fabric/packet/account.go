@@ -42,7 +42,8 @@ type Counters struct {
 	Duplicates, OutOfOrder, MaxReorder int64
 	// Replies counts acknowledgements, NACKs and CNPs; CNPs those that arrived.
 	Replies, CNPs int64
-	// MarkedArrived counts packets that arrived with a congestion mark.
+	// MarkedArrived counts packets that arrived with a congestion mark, a train as
+	// one.
 	MarkedArrived int64
 	// Pauses counts XOFF frames, Flowlets the flowlets begun.
 	Pauses, Flowlets int64

@@ -279,10 +279,10 @@ func TestAgainstFlowEngine(t *testing.T) {
 // microseconds from the start to the acknowledgement of the last packet, which
 // for us is 4 us and 4 x 1.2 ns after its arrival: HPCC-ns3 with DCQCN and PFC,
 // and Broadcom's htsim with RoCE and PFC and no congestion control. Ours are means
-// over three seeds of the hashes, one for the largest. They agree within 10 % but
-// for the mean of perm128 under DCQCN, 18 % above HPCC-ns3's: that run behaves as
-// with half the slope of the marking curve (docs/validation.md, which has ten
-// seeds and the experiments).
+// over three seeds of the hashes. They agree within 10 % but for the mean of
+// perm128 under DCQCN, 18 % above HPCC-ns3's: that run behaves as with half the
+// slope of the marking curve (docs/validation.md, which has a2a64, more seeds and
+// the experiments).
 func TestPeers(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long")
@@ -297,16 +297,12 @@ func TestPeers(t *testing.T) {
 		{"flows_perm128_s1.csv", figures{344.7, 826.9}, figures{200, 425}, figures{0.25, 0.1}, figures{0.07, 0.2}},
 		{"flows_a2a16.csv", figures{324.5, 327.0}, figures{330.2, 332.7}, figures{0.005, 0.001}, figures{0.005, 0.001}},
 		{"flows_a2a32.csv", figures{675.5, 762.6}, figures{704, 856}, figures{0.02, 0.06}, figures{0.03, 0.1}},
-		{"flows_a2a64.csv", figures{1373.1, 1631.0}, figures{1493.7, 1982.9}, figures{0.03, 0.08}, figures{0.04, 0.08}},
 	} {
 		list := flowList(t, c.list)
 		run := func(what string, s Settings, want, tol figures) {
 			var got figures
 			var pauses float64
-			seeds := 3.
-			if len(list) > 1000 {
-				seeds = 1
-			}
+			const seeds = 3
 			for seed := range uint64(seeds) {
 				b := newSeededBench(t, s, build(t, ls128()), seed+1)
 				for _, m := range list {
@@ -360,7 +356,7 @@ func TestPermutationByNS3Hash(t *testing.T) {
 	g := build(t, ls128())
 	for i, list := range []string{"flows_perm128_s1.csv", "flows_perm128_s2.csv"} {
 		ms, least := flowList(t, list), math.Inf(1)
-		for dport := range uint32(8) {
+		for dport := range uint32(5) {
 			b := newBench(t, asNS3(t), g)
 			for _, m := range ms {
 				address := func(h topology.GPU) uint32 { return 0x0b000001 + uint32(h)<<8 }
