@@ -327,20 +327,27 @@ func (r *Rank) experts(prefill bool, groupTokens int64, imbalance float64) float
 	tokens, topK, total := float64(groupTokens), float64(e.TopK), float64(e.Experts)
 	rows := float64(tokens * topK / ep * imbalance)
 	active := float64(total / ep * (1 - power(1-topK/total, groupTokens)))
+	// unique is the tokens of the group with at least one expert on this GPU.
+	unique := float64(tokens * (1 - power(1-1/ep, int64(e.TopK))))
+	return r.routed(prefill, &groupLoad{rows: rows, active: active}, unique)
+}
+
+// routed is the time of the routed experts of a layer on one GPU, in
+// microseconds: two grouped GEMMs over its rows, and the kernels that move them.
+func (r *Rank) routed(prefill bool, load *groupLoad, unique float64) float64 {
 	t := r.tally(1)
 	t.formats = r.setup.formats(r.setup.ExpertWeights)
 	if prefill {
 		t.share = r.share
 	}
-	h, w := r.shape.hidden, float64(e.Intermediate)
-	t.us += r.gpu.grouped(prefill, t.formats, t.share, active, rows/active, h, 2*w)
-	t.us += r.gpu.grouped(prefill, t.formats, t.share, active, rows/active, w, h)
+	h, w := r.shape.hidden, float64(r.model.MoE.Intermediate)
+	rows := load.rows
+	t.us += r.gpu.groupedLoad(prefill, t.formats, t.share, load, h, 2*w)
+	t.us += r.gpu.groupedLoad(prefill, t.formats, t.share, load, w, h)
 	t.kernels += 2
 
 	size := t.formats.activations.size()
 	swiglu := float64(rows * w * (4 + size))
-	// unique is the tokens of the group with at least one expert on this GPU.
-	unique := float64(tokens * (1 - power(1-1/ep, int64(e.TopK))))
 	reduce := float64(2 * h * (rows + unique))
 	switch {
 	case r.setup.EP == 1: // the GEMM gathers its rows; sort, SwiGLU, reduce

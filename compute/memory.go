@@ -41,10 +41,10 @@ type Memory struct {
 type WeightBytes struct {
 	// Attention, Dense and Shared are sharded by TP, except MLA's projections to
 	// the latents, which every GPU holds, and biases of the MLPs, which are
-	// counted as if every GPU held them. Experts are sharded by EP. With fp8 or
-	// mxfp4 weights the four include the scale factors, and biases in bf16; they
-	// count as in the checkpoint, although engines may unpack MLA's
-	// up-projections to bf16.
+	// counted as if every GPU held them. Experts are sharded by EP, redundant copies
+	// included. With fp8 or mxfp4 weights the four include the scale factors, and
+	// biases in bf16; they count as in the checkpoint, although engines may unpack
+	// MLA's up-projections to bf16.
 	Attention, Dense, Shared, Experts units.Bytes
 	// Router and Norms are held by every GPU in bf16.
 	Router, Norms units.Bytes
@@ -129,12 +129,18 @@ func weightBytes(s Setup) WeightBytes {
 			vectors += h
 		}
 	}
-	vocab, biases, ep := int64(ceilDiv(m.Vocab, s.TP)), m.biases(), int64(s.EP)
+	vocab, biases := int64(ceilDiv(m.Vocab, s.TP)), m.biases()
+	held := func(experts int64) int64 { // by one GPU
+		if m.MoE == nil {
+			return 0
+		}
+		return experts / int64(m.MoE.Experts) * int64(s.copies()/s.EP)
+	}
 	parts := WeightBytes{
 		Attention: quantised(s.Weights, layers*perLayer) + units.Bytes(2*layers*vectors),
 		Dense:     quantised(s.Weights, (w.Dense-biases.Dense)/tp) + units.Bytes(2*biases.Dense),
 		Shared:    quantised(s.Weights, (w.Shared-biases.Shared)/tp) + units.Bytes(2*biases.Shared),
-		Experts:   quantised(s.ExpertWeights, (w.Experts-biases.Experts)/ep) + units.Bytes(2*biases.Experts/ep),
+		Experts:   quantised(s.ExpertWeights, held(w.Experts-biases.Experts)) + units.Bytes(2*held(biases.Experts)),
 		Router:    units.Bytes(2 * w.Router),
 		Norms:     units.Bytes(2 * w.Norms),
 		Embedding: units.Bytes(2 * vocab * h),
@@ -194,8 +200,8 @@ func remedy(s Setup) string {
 			}
 			continue
 		}
-		for wider.EP = s.EP; wider.EP <= e.Experts; wider.EP++ {
-			if e.Experts%wider.EP != 0 || wider.EP%wider.TP != 0 || memoryOf(wider).KVTokens() < MinKVTokens {
+		for wider.EP = s.EP; wider.EP <= s.copies(); wider.EP++ {
+			if s.copies()%wider.EP != 0 || wider.EP%wider.TP != 0 || memoryOf(wider).KVTokens() < MinKVTokens {
 				continue
 			}
 			if wider.TP == s.TP {

@@ -24,6 +24,9 @@ type Setup struct {
 	// multiple of TP that divides the experts; 0 stands for TP, or for 1 when
 	// the model is dense, which is then all it may be.
 	EP int
+	// RedundantExperts is the number of copies that each MoE layer has beyond one
+	// of every expert. Experts and copies together spread evenly over EP.
+	RedundantExperts int
 	// Weights is the format of the attention, MLP and expert weights; routers,
 	// norms, embeddings and LM head are bf16 always, as in the checkpoints of
 	// DeepSeek-V3 and Qwen3. KV is the format of the KV cache.
@@ -115,7 +118,7 @@ type LayerTimes struct {
 
 // NewRank returns the cost model of s. The error is config.Problems with keys as
 // scenarios write them: gpu, model, tp, ep, weights, activations, kv,
-// draft_layers, comm_sms, derate, utilisation. Weights that leave no room for MinKVTokens are a problem.
+// redundant_experts, draft_layers, comm_sms, derate, utilisation. Weights that leave no room for MinKVTokens are a problem.
 func NewRank(s Setup) (*Rank, error) {
 	s, err := s.resolve()
 	if err != nil {
@@ -192,13 +195,22 @@ func (s Setup) checkParallel(ps *config.Problems) {
 	switch {
 	case m.MoE == nil:
 		ps.Require(s.EP == 1, "ep", "must be 1: %s has no experts, not %d", m.Name, s.EP)
-	case s.EP < 1 || m.MoE.Experts%s.EP != 0:
-		ps.Addf("ep", "must divide the %d experts of %s: one of %s, not %d", m.MoE.Experts, m.Name,
-			list(m.MoE.Experts, func(ep int) bool { return m.MoE.Experts%ep == 0 }), s.EP)
+	case s.RedundantExperts < 0:
+		ps.Addf("redundant_experts", "must be 0 or more, not %d", s.RedundantExperts)
+	case s.EP < 1 || s.copies()%s.EP != 0:
+		what := fmt.Sprintf("%d experts", m.MoE.Experts)
+		if s.RedundantExperts > 0 {
+			what += fmt.Sprintf(" and %d redundant copies", s.RedundantExperts)
+		}
+		ps.Addf("ep", "must divide the %s of %s: one of %s, not %d", what, m.Name,
+			list(s.copies(), func(ep int) bool { return s.copies()%ep == 0 }), s.EP)
 	case s.TP >= 1:
 		ps.Require(s.EP%s.TP == 0, "ep", "must be a multiple of tp (%d), so that the GPUs of a rank hold experts alike, not %d", s.TP, s.EP)
 	}
 }
+
+// copies is the number of experts that a layer holds over all GPUs.
+func (s *Setup) copies() int { return s.Model.MoE.Experts + s.RedundantExperts }
 
 // validTP tells whether tp GPUs can share the model's attention and MLPs evenly.
 func validTP(m *Model, tp int) bool {
