@@ -80,8 +80,12 @@ type Config struct {
 	QPs int `yaml:"qps"`
 	// Imbalance is the load of the busiest GPU's experts over the mean, 1 or
 	// more. Measured with EPLB: 1.06 at 8 GPUs, 1.11 at 16, 1.25 at 32 (LMSYS). It
-	// slows the experts' compute; the traffic stays balanced.
+	// slows the experts' compute; the traffic stays balanced. With Routing both
+	// follow from the tokens' choices, and it must be 1.
 	Imbalance float64 `yaml:"imbalance"`
+	// Routing says which experts tokens choose; null for the expectation over
+	// equally popular ones.
+	Routing *Routing `yaml:"routing,omitempty"`
 }
 
 // DefaultPrefill is DeepEP's normal mode. The start-up times are the constant
@@ -129,6 +133,11 @@ func (c Config) Validate() error {
 	ps.Require(c.QPs >= 0 && c.QPs <= 256, "qps", "%d is out of range: 1 to 256, or 0 for DeepEP's number", c.QPs)
 	ps.Require(c.Imbalance >= 1 && c.Imbalance <= 256, "imbalance",
 		"%v is out of range: 1 (balanced) to 256", c.Imbalance)
+	if c.Routing != nil {
+		ps.Nest("routing", c.Routing.Validate())
+		ps.Require(c.Imbalance == 1, "imbalance",
+			"%v has no meaning with routing, from which the imbalance follows; remove it, or remove routing", c.Imbalance)
+	}
 	return ps.Err()
 }
 
@@ -299,7 +308,7 @@ func build(name string, c Config, e Experts, p Placement, bytes int64, reverse b
 			b.rank, b.token = rank, float64(bytes)/float64(len(own))
 			switch c.Mode {
 			case ModeNormal:
-				b.normal(p.Graph, e, src, gpus)
+				b.normal(p, e, src, gpus)
 			case ModeAllGather:
 				b.allGather(src, gpus)
 			default:
@@ -322,7 +331,7 @@ type builder struct {
 }
 
 func (b *builder) add(src, dst topology.GPU, copies float64) {
-	milli := int64(math.Round(1000 * b.token * copies))
+	milli := roundMilli(b.token * copies)
 	if src == dst || milli == 0 {
 		return
 	}
@@ -331,6 +340,9 @@ func (b *builder) add(src, dst topology.GPU, copies float64) {
 	}
 	b.spec.Shares = append(b.spec.Shares, fabric.Share{Rank: b.rank, Src: src, Dst: dst, Milli: milli})
 }
+
+// roundMilli is bytes in thousandths.
+func roundMilli(bytes float64) int64 { return int64(math.Round(1000 * bytes)) }
 
 // lowLatency: k copies per token, spread evenly over the GPUs.
 func (b *builder) lowLatency(e Experts, src topology.GPU, gpus []topology.GPU) {
@@ -349,25 +361,18 @@ func (b *builder) allGather(src topology.GPU, gpus []topology.GPU) {
 
 // normal: one copy per server that holds a selected expert, to the GPU there
 // with the sender's local index, and from it one copy per GPU that holds one.
-func (b *builder) normal(g *topology.Graph, e Experts, src topology.GPU, gpus []topology.GPU) {
+func (b *builder) normal(p Placement, e Experts, src topology.GPU, gpus []topology.GPU) {
 	perGPU := e.Count / len(gpus)
-	for first := 0; first < len(gpus); {
-		server := g.ServerOf(gpus[first])
-		last := first
-		for last < len(gpus) && g.ServerOf(gpus[last]) == server {
-			last++
-		}
-		here := gpus[first:last]
-		relay := src
-		if g.ServerOf(src) != server {
-			relay = here[relayIndex(g, src, here)]
+	forServers(p, gpus, func(first, last int) {
+		here, relay := gpus[first:last], src
+		if p.Graph.ServerOf(src) != p.Graph.ServerOf(here[0]) {
+			relay = here[relayIndex(p.Graph, src, here)]
 			b.add(src, relay, e.Hit(perGPU*first, perGPU*len(here)))
 		}
 		for i, dst := range here {
 			b.add(relay, dst, e.Hit(perGPU*(first+i), perGPU))
 		}
-		first = last
-	}
+	})
 }
 
 // relayIndex picks the GPU of a server that shares the sender's rail, or a
