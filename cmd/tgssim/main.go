@@ -105,7 +105,7 @@ for the network or the network for the GPUs.`,
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return invalid(fmt.Errorf("%w; see `%s --help`", err, cmd.CommandPath()))
 	})
-	root.AddCommand(newRun(), newSweep(), newNet(), newCheck(), newValidate(), newCalibrate(), newList(), newVersion())
+	root.AddCommand(newRun(), newSweep(), newPlot(), newNet(), newCheck(), newValidate(), newCalibrate(), newList(), newVersion())
 	return root
 }
 

@@ -52,7 +52,8 @@ var rules = []rule{
 	{"sweep", plus(ground, []string{"topology", "workload", "compute", "experts", "routing", "congestion", "fabric", "collective", "serving", "metrics", "scenarios", "experiment"}), "a sweep is many runs and their table; it is no command, and pictures are for report"},
 	{"validate", plus(ground, []string{"metrics", "scenarios", "experiment"}), "targets are scenarios and are run as such; it knows of no model what a run does not say"},
 	{"report", plus(ground, []string{"topology", "workload", "compute", "fabric", "collective", "serving", "metrics", "scenarios", "experiment"}), "report renders what was measured; it is not a command"},
-	{"cmd", plus(ground, []string{"topology", "workload", "compute", "experts", "routing", "congestion", "fabric", "collective", "serving", "metrics", "scenarios", "experiment", "sweep", "report", "calibrate", "validate"}), "commands are the top of the house"},
+	{"plot", plus(ground, []string{"metrics", "sweep", "report"}), "a picture is made from files; it simulates nothing"},
+	{"cmd", plus(ground, []string{"topology", "workload", "compute", "experts", "routing", "congestion", "fabric", "collective", "serving", "metrics", "scenarios", "experiment", "sweep", "report", "calibrate", "validate", "plot"}), "commands are the top of the house"},
 	{"internal/archtest", nil, "it reads source, not packages"},
 }
 

@@ -1,0 +1,165 @@
+package plot
+
+import (
+	"bytes"
+	"fmt"
+	"html"
+	"image/color"
+	"image/png"
+	"io"
+	"math"
+	"strings"
+	"sync"
+
+	"codeberg.org/go-fonts/liberation/liberationsansbold"
+	"codeberg.org/go-fonts/liberation/liberationsansregular"
+	xfont "golang.org/x/image/font"
+	"golang.org/x/image/font/opentype"
+	"gonum.org/v1/plot/font"
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+	"gonum.org/v1/plot/vg/vgimg"
+	"gonum.org/v1/plot/vg/vgsvg"
+)
+
+// dpi is the resolution of a PNG file: a slide 10 inches wide is 1440 pixels.
+const dpi = 144
+
+// fonts are Liberation Sans, regular and bold, which are part of the program.
+// Their widths are those of Arial and Helvetica.
+var fonts = sync.OnceValue(func() [2]*opentype.Font {
+	var parsed [2]*opentype.Font
+	for i, ttf := range [][]byte{liberationsansregular.TTF, liberationsansbold.TTF} {
+		f, err := opentype.Parse(ttf)
+		if err != nil {
+			panic(fmt.Sprintf("plot: a font of the program does not parse: %v", err)) // no input can cause it
+		}
+		parsed[i] = f
+	}
+	return parsed
+})
+
+func face(size vg.Length, bold bool) font.Face {
+	f := font.Font{Typeface: "Liberation", Variant: "Sans", Size: size}
+	i := 0
+	if bold {
+		f.Weight, i = xfont.WeightBold, 1
+	}
+	return font.Face{Font: f, Face: fonts()[i]}
+}
+
+// A canvas is where a figure is drawn; lengths are points, from the lower left.
+type canvas struct{ draw.Canvas }
+
+// text writes a line whose baseline begins (align 0), has its middle (0.5) or
+// ends (1) at a place.
+func (c canvas) text(f font.Face, clr color.Color, x, y vg.Length, align float64, s string) {
+	c.SetColor(clr)
+	c.FillString(f, vg.Point{X: x - vg.Length(align)*f.Width(s), Y: y}, s)
+}
+
+// vertical writes a line upwards, with its middle at y and its baseline at x.
+func (c canvas) vertical(f font.Face, clr color.Color, x, y vg.Length, s string) {
+	c.Push()
+	c.SetColor(clr)
+	c.Translate(vg.Point{X: x, Y: y - f.Width(s)/2})
+	c.Rotate(math.Pi / 2)
+	c.FillString(f, vg.Point{}, s)
+	c.Pop()
+}
+
+func (c canvas) line(style draw.LineStyle, x0, y0, x1, y1 vg.Length) {
+	c.StrokeLine2(style, x0, y0, x1, y1)
+}
+
+// size of the figure, in points.
+func (f *figure) size() (w, h vg.Length) {
+	h = 432
+	if len(f.panels) > 1 {
+		h = 300 + 210*vg.Length(len(f.panels))
+	}
+	return 720, h
+}
+
+// svg writes the figure with text as text. Fonts are named, not embedded: where
+// Liberation is missing, Arial and Helvetica have the same widths.
+func (f *figure) svg(out io.Writer) error {
+	w, h := f.size()
+	c := vgsvg.New(w, h)
+	f.draw(canvas{draw.NewCanvas(c, w, h)})
+	var b bytes.Buffer
+	if _, err := c.WriteTo(&b); err != nil {
+		return err
+	}
+	text := strings.ReplaceAll(b.String(), "font-family:Liberation Sans;", "font-family:'Liberation Sans',Arial,Helvetica,sans-serif;")
+	head, body, _ := strings.Cut(text, "xlink\">\n")
+	_, err := fmt.Fprintf(out, "%sxlink\">\n<title>%s</title>\n%s", head, html.EscapeString(f.title), body)
+	return err
+}
+
+func (f *figure) png(out io.Writer) error {
+	w, h := f.size()
+	c := vgimg.NewWith(vgimg.UseWH(w, h), vgimg.UseDPI(dpi))
+	f.draw(canvas{draw.NewCanvas(c, w, h)})
+	e := png.Encoder{CompressionLevel: png.BestCompression}
+	return e.Encode(out, c.Image())
+}
+
+// wrap breaks a text at spaces, or after punctuation, into lines no wider than
+// width; words that are wider stand alone and are broken where they must.
+func wrap(f font.Face, width vg.Length, s string) []string {
+	var lines []string
+	line := ""
+	for _, part := range breakable(s) {
+		switch {
+		case f.Width(strings.TrimRight(line+part, " ")) <= width:
+			line += part
+			continue
+		case line != "":
+			lines = append(lines, strings.TrimRight(line, " "))
+		}
+		line = part
+		for f.Width(strings.TrimRight(line, " ")) > width {
+			cut := fitting(f, width, line)
+			lines = append(lines, line[:cut])
+			line = line[cut:]
+		}
+	}
+	if line = strings.TrimRight(line, " "); line != "" {
+		lines = append(lines, line)
+	}
+	return lines
+}
+
+// breakable cuts a text after spaces and after - / _ + , and ; inside words.
+func breakable(s string) (parts []string) {
+	from := 0
+	for i := 0; i < len(s); i++ {
+		if strings.IndexByte(" -/_+,;", s[i]) >= 0 && (i+1 == len(s) || s[i+1] != ' ') {
+			parts = append(parts, s[from:i+1])
+			from = i + 1
+		}
+	}
+	return append(parts, s[from:])
+}
+
+// fitting is the number of bytes of the longest beginning that fits, a rune at
+// least.
+func fitting(f font.Face, width vg.Length, s string) int {
+	cut := 0
+	for i, r := range s {
+		end := i + len(string(r))
+		if cut > 0 && f.Width(s[:end]) > width {
+			break
+		}
+		cut = end
+	}
+	return max(cut, 1)
+}
+
+func widest(f font.Face, lines []string) (w vg.Length) {
+	for _, s := range lines {
+		w = max(w, f.Width(s))
+	}
+	return w
+}

@@ -1,0 +1,314 @@
+package plot
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+)
+
+// makeXY composes a picture of measures against a column.
+func (p *Preset) makeXY(r *Request) (*figure, error) {
+	t, err := open(r.Dirs)
+	if err != nil {
+		return nil, err
+	}
+	if err := t.where(r.Where); err != nil {
+		return nil, err
+	}
+	s, err := p.spec(r, t)
+	if err != nil {
+		return nil, err
+	}
+	f := &figure{title: p.titleOf(s)}
+	var first []*series
+	for _, y := range s.ys {
+		all, err := t.group(s, y)
+		if err != nil {
+			return nil, err
+		}
+		if len(all) == 0 {
+			return nil, t.nothing(s, y)
+		}
+		if err := s.name(all); err != nil {
+			return nil, err
+		}
+		if first == nil {
+			first = all
+		}
+		panel, err := p.panel(r, t, s, y, all)
+		if err != nil {
+			return nil, err
+		}
+		f.panels = append(f.panels, *panel)
+	}
+	f.legendOf(first, s)
+	f.describe(t, s, p.kind == kindFrontier, first)
+	return f, nil
+}
+
+// spec works out which columns are shown.
+func (p *Preset) spec(r *Request, t *table) (*xySpec, error) {
+	s := &xySpec{x: p.x, ys: p.ys}
+	if r.X != "" {
+		s.x = r.X
+	}
+	if len(r.Y) > 0 {
+		s.ys = slices.Clone(r.Y)
+	}
+	if len(s.ys) > 4 {
+		return nil, fmt.Errorf("--y %s: %d panels are too many, 4 at most", strings.Join(s.ys, ","), len(s.ys))
+	}
+	var err error
+	if s.x, err = t.find(s.x); err != nil {
+		return nil, fmt.Errorf("--x: %w", err)
+	}
+	for i := range s.ys {
+		if s.ys[i], err = t.find(s.ys[i]); err != nil {
+			return nil, fmt.Errorf("--y: %w", err)
+		}
+	}
+	s.measured = t.isMeasure(s.x)
+	if !slices.ContainsFunc(t.rows, func(r row) bool { _, ok := r.number(s.x); return ok }) {
+		for i := range t.rows {
+			if v := t.rows[i].text(s.x); v != "" && !slices.Contains(s.names, v) {
+				s.names = append(s.names, v)
+			}
+		}
+		if len(s.names) == 0 {
+			return nil, fmt.Errorf("no run has a value of %s%s", s.x, t.firstFailure())
+		}
+		s.measured = false
+	}
+	if len(r.By) == 0 {
+		t.chooseBy(s, p.kind == kindFrontier)
+		return s, nil
+	}
+	for _, name := range r.By {
+		if name, err = t.find(name); err != nil {
+			return nil, fmt.Errorf("--by: %w", err)
+		}
+		s.by = append(s.by, name)
+	}
+	return s, nil
+}
+
+// nothing says why there is nothing to draw.
+func (t *table) nothing(s *xySpec, y string) error {
+	return fmt.Errorf("no run has both %s and %s%s", s.x, y, t.firstFailure())
+}
+
+// firstFailure names the first run without results, for messages.
+func (t *table) firstFailure() string {
+	failed, why := 0, ""
+	for i := range t.rows {
+		if t.rows[i].failure != "" {
+			if failed++; failed == 1 {
+				why, _, _ = strings.Cut(t.rows[i].failure, "\n")
+			}
+		}
+	}
+	if failed == 0 {
+		return ""
+	}
+	return fmt.Sprintf("; %d of %d failed, the first with: %s", failed, len(t.rows), why)
+}
+
+func (p *Preset) titleOf(s *xySpec) string {
+	if p.title != "" && s.x == p.x && slices.Equal(s.ys, p.ys) {
+		return p.title
+	}
+	var ys []string
+	for _, y := range s.ys {
+		ys = append(ys, bare(columnOf(y).label))
+	}
+	x := bare(columnOf(s.x).label)
+	if len(x) > 1 && strings.ToLower(x[1:2]) == x[1:2] { // no acronym
+		x = strings.ToLower(x[:1]) + x[1:]
+	}
+	return strings.Join(ys, " and ") + " against " + x
+}
+
+// bare is a label without its unit.
+func bare(label string) string {
+	if i := strings.LastIndex(label, " ("); i > 0 {
+		return label[:i]
+	}
+	return label
+}
+
+// panel draws the series of one measure.
+func (p *Preset) panel(r *Request, t *table, s *xySpec, y string, all []*series) (*panel, error) {
+	out := &panel{x: axis{label: columnOf(s.x).label, names: s.names}, y: axis{label: columnOf(y).label}}
+	if !s.measured {
+		out.failed = t.failures(s)
+	}
+	if err := out.scaleX(r, s, all); err != nil {
+		return nil, err
+	}
+	if err := out.scaleY(r, y, all); err != nil {
+		return nil, err
+	}
+	for _, g := range all {
+		out.layers = append(out.layers, p.layer(out, s, g, all))
+	}
+	return out, nil
+}
+
+// values of the spots, with the ends of their intervals where wide is set.
+func values(all []*series, of func(spot) (mean, half float64)) (means, ends []float64) {
+	for _, g := range all {
+		for _, p := range g.spots {
+			m, half := of(p)
+			means = append(means, m)
+			ends = append(ends, m-half, m+half)
+		}
+	}
+	return means, ends
+}
+
+func (o *panel) scaleX(r *Request, s *xySpec, all []*series) error {
+	if s.names != nil {
+		o.x.min, o.x.max = -0.5, float64(len(s.names))-0.5
+		if strings.Contains(r.Log, "x") {
+			return fmt.Errorf("--log %s: %s has names, not numbers", r.Log, s.x)
+		}
+		return nil
+	}
+	means, _ := values(all, func(p spot) (float64, float64) { return p.x.Mean, 0 })
+	means = append(means, o.failed...)
+	distinct := slices.Compact(slices.Sorted(slices.Values(means)))
+	const many = 16
+	discrete := !s.measured && len(distinct) <= many
+	if discrete {
+		o.x.places = distinct
+	}
+	lo, hi := distinct[0], distinct[len(distinct)-1]
+	o.x.log = wantsLog(distinct, discrete)
+	if r.Log != "" {
+		o.x.log = strings.Contains(r.Log, "x")
+	}
+	if o.x.log && lo <= 0 {
+		return fmt.Errorf("--log %s: %s has the value %s, which has no place on a logarithmic axis", r.Log, s.x, number(lo))
+	}
+	if strings.HasSuffix(s.x, "oversubscription") {
+		o.x.format = ratio
+	}
+	o.x.cover(lo, hi, 0.05, 0.05)
+	if !o.x.log && s.measured && lo >= 0 && lo < 0.5*hi {
+		o.x.min = 0
+	}
+	if !o.x.log && lo >= 0 && o.x.min < 0 {
+		o.x.min = 0
+	}
+	return nil
+}
+
+// maxBand is how far beyond the largest mean a band may stretch the axis: with
+// two replications an interval is 13 standard errors wide.
+const maxBand = 1.5
+
+func (o *panel) scaleY(r *Request, y string, all []*series) error {
+	means, ends := values(all, func(p spot) (float64, float64) { return p.y.Mean, p.y.Half })
+	lo, hi := slices.Min(means), slices.Max(means)
+	o.y.log = wantsLog(means, false) && !isShare(y) && !r.Zoom
+	if r.Log != "" {
+		o.y.log = strings.Contains(r.Log, "y")
+	}
+	if o.y.log && lo <= 0 {
+		return fmt.Errorf("--log %s: %s has the value %s, which has no place on a logarithmic axis", r.Log, y, number(lo))
+	}
+	spread := hi - lo
+	top, bottom := slices.Max(ends), slices.Min(ends)
+	switch {
+	case o.y.log:
+		o.y.cover(math.Max(bottom, lo/2), math.Min(top, hi*2), 0.06, 0.06)
+	case r.Zoom:
+		d := math.Max(spread, 0.02*math.Abs(hi))
+		o.y.cover(math.Max(bottom, lo-2*d), math.Min(top, hi+2*d), 0.08, 0.08)
+	case lo < 0:
+		o.y.cover(math.Max(bottom, lo-2*spread), math.Min(top, hi+2*spread), 0.08, 0.08)
+	default:
+		o.y.cover(0, math.Min(top, hi*maxBand), 0, 0.08)
+	}
+	return nil
+}
+
+// layer is how one series is drawn.
+func (p *Preset) layer(o *panel, s *xySpec, g *series, all []*series) layer {
+	l := layer{style: g.style}
+	front := g.spots
+	if p.kind == kindFrontier {
+		front = pareto(g.spots)
+	}
+	for _, q := range g.spots {
+		at := xy{q.x.Mean, q.y.Mean}
+		if slices.Contains(front, q) {
+			l.points = append(l.points, at)
+		} else {
+			l.faint = append(l.faint, at)
+		}
+		if q.y.N > 1 && (s.measured || s.names != nil || len(g.spots) == 1) {
+			l.bars = append(l.bars, bar{from: xy{at.x, at.y - q.y.Half}, to: xy{at.x, at.y + q.y.Half}})
+		}
+		if q.x.N > 1 && s.measured {
+			l.bars = append(l.bars, bar{from: xy{at.x - q.x.Half, at.y}, to: xy{at.x + q.x.Half, at.y}})
+		}
+	}
+	if s.names == nil {
+		for _, q := range front {
+			l.line = append(l.line, xy{q.x.Mean, q.y.Mean})
+			if !s.measured {
+				l.low = append(l.low, xy{q.x.Mean, q.y.Mean - q.y.Half})
+				l.high = append(l.high, xy{q.x.Mean, q.y.Mean + q.y.Half})
+			}
+		}
+	}
+	if g.ideal && !s.measured && s.stands(all, g) { // at every place of the axis alike
+		mean, half := g.spots[0].y.Mean, g.spots[0].y.Half
+		l.points, l.bars = nil, nil
+		l.line = []xy{{o.x.min, mean}, {o.x.max, mean}}
+		l.low = []xy{{o.x.min, mean - half}, {o.x.max, mean - half}}
+		l.high = []xy{{o.x.min, mean + half}, {o.x.max, mean + half}}
+	}
+	if slices.Equal(l.low, l.high) {
+		l.low, l.high = nil, nil
+	}
+	return l
+}
+
+// stands tells whether an ideal series has one value for the whole axis: the
+// fabric is what the axis varies, and the ideal one has none.
+func (s *xySpec) stands(all []*series, g *series) bool {
+	if len(g.spots) != 1 || s.x == "gpus" || s.x == "nodes" {
+		return false
+	}
+	return slices.ContainsFunc(all, func(h *series) bool { return !h.ideal && len(h.spots) > 1 })
+}
+
+// failures are the places of the x axis at which runs failed.
+func (t *table) failures(s *xySpec) (at []float64) {
+	for i := range t.rows {
+		if r := &t.rows[i]; r.failure != "" {
+			if x, ok := s.position(r); ok && !slices.Contains(at, x) {
+				at = append(at, x)
+			}
+		}
+	}
+	return at
+}
+
+// legendOf lists the series, if there is anything to tell apart.
+func (f *figure) legendOf(all []*series, s *xySpec) {
+	for _, g := range all {
+		if g.name != "" {
+			f.legend = append(f.legend, entry{name: g.name, style: g.style, point: s.names != nil})
+		}
+	}
+	for i := range f.panels {
+		if len(f.panels[i].failed) > 0 {
+			f.legend = append(f.legend, entry{name: "runs failed", style: style{colour: ink, marker: cross}, point: true})
+			break
+		}
+	}
+}
