@@ -325,8 +325,9 @@ func (c *collective) Start(startup sim.Time, tag uint64, to Receiver) {
 	n.post(c.id)
 }
 
-// Repeat books further runs of the size of the last one, without events.
-func (c *collective) Repeat(times int64) {
+// Repeat books further runs of the size of the last one, without events. Nothing
+// paces a fluid.
+func (c *collective) Repeat(times int64, _ sim.Time) {
 	if times < 1 {
 		return
 	}

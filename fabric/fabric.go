@@ -108,10 +108,13 @@ type Collective interface {
 	Start(startup sim.Time, tag uint64, to Receiver)
 	// Repeat books so many further runs of the size of the last one as sent and
 	// delivered: in the totals, and on the links that a run's bytes take. Nothing
-	// moves, no time passes and nobody hears of it: it is for whoever skips runs
-	// that would be like one that has been simulated. It costs O(pairs) at most. A
-	// number below 1 is none.
-	Repeat(times int64)
+	// moves and nobody hears of it: it is for whoever skips runs that would be like
+	// one that has been simulated. Skipping them has taken the time took, up to now,
+	// for which the clocks of what paces the collective's queue pairs have stood
+	// still: they have not recovered from what the runs would have gone on doing to
+	// them. Queue pairs that collectives share are held once at an instant. It costs
+	// O(pairs) at most. A number below 1 books none.
+	Repeat(times int64, took sim.Time)
 }
 
 // LinkLoad is what one link has carried so far.

@@ -44,7 +44,7 @@ func TestRepeat(t *testing.T) {
 					if rapid.Bool().Draw(rt, "units of the next run are known") {
 						colls[1].SetUnits(nil) // they are not the last run's
 					}
-					colls[1].Repeat(more)
+					colls[1].Repeat(more, sim.Microsecond)
 					require.Zero(rt, benches[1].engine.Pending())
 					require.Equal(rt, before, benches[1].engine.Events())
 				}
@@ -67,7 +67,7 @@ func TestRepeatUnderWay(t *testing.T) {
 	c := b.newCollective(spec, []int64{1000})
 	c.Start(0, 0, b)
 	b.engine.RunUntil(10 * sim.Microsecond)
-	c.Repeat(4)
+	c.Repeat(4, 0)
 	require.EqualValues(t, 4*units.MB, b.net.Totals().DeliveredBytes[ClassEP])
 	require.EqualValues(t, 1*units.MB, b.net.Totals().InFlightBytes[ClassEP])
 	b.run()

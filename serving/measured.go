@@ -47,4 +47,4 @@ func (m *measured) Start(_ sim.Time, tag uint64, to fabric.Receiver) {
 }
 
 // Repeat books nothing: there are no bytes.
-func (m *measured) Repeat(int64) {}
+func (m *measured) Repeat(int64, sim.Time) {}

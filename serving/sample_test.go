@@ -56,9 +56,9 @@ func newStep(w work, net fakeNetwork, draw func() sim.Time) (*sim.Engine, *sampl
 	for b := range w.program.batches {
 		d := &fakeCollective{n: &net, ranks: 1, most: int64(1 + b)}
 		c := &fakeCollective{n: &net, ranks: 1, most: int64(2 + b), combine: true}
-		w.dispatch[b], w.combine[b] = d, c
+		w.dispatch[b], w.combine[b] = &allToAll{Collective: d}, &allToAll{Collective: c}
 		if draw != nil {
-			w.dispatch[b], w.combine[b] = jitter{d, draw}, jitter{c, draw}
+			w.dispatch[b], w.combine[b] = &allToAll{Collective: jitter{d, draw}}, &allToAll{Collective: jitter{c, draw}}
 		}
 	}
 	s.begin(w)
@@ -242,7 +242,7 @@ func TestSampledStepCutShort(t *testing.T) {
 
 // Where the fabric's time varies from layer to layer, the extrapolated step is
 // off, and the error that is reported is of the size of the true one: over many
-// steps of independent jitter their root mean squares agree.
+// steps of independent jitter their variances agree within a fifth.
 func TestSamplingReportsItsError(t *testing.T) {
 	source := rand.New(rand.NewPCG(1, 2))
 	draw := func() sim.Time { return sim.Time(source.Int64N(60_000)) * sim.Nanosecond }
@@ -276,7 +276,7 @@ func TestSamplingReportsItsError(t *testing.T) {
 		// the measured ones are in the extrapolated step once more than is skipped.
 		s2 := 2 * 60_000. * 60_000 / 12 * 1e6 // of a layer: two draws of a uniform distribution, in ps^2
 		want := off/steps - 2*float64(k)*s2 - 2*float64(58-k)*s2
-		require.InEpsilon(t, want, step*step*length*length/steps/steps, 0.1, "%d samples", k)
+		require.InEpsilon(t, want, step*step*length*length/steps/steps, 0.2, "%d samples", k)
 		// Layers that vary at random come out too short by at most (sd/mean)^2.
 		require.InDelta(t, 0, offMean/length, 4*mean+s2/260_000/260_000/1e6, "%d samples: bias", k)
 	}
@@ -342,7 +342,8 @@ func TestSamplePlan(t *testing.T) {
 					require.InDelta(t, float64(layers-want)/float64(plan.samples), plan.after(i), 0.999)
 				}
 				require.Equal(t, layers-want, skipped)
-				require.Equal(t, want, plan.samples+2*plan.lag)
+				require.Equal(t, want, plan.samples+2*plan.lag+plan.warm)
+				require.GreaterOrEqual(t, plan.samples, 2*plan.warm)
 				require.Equal(t, p.maxLag, plan.lag)
 			}
 		}

@@ -53,6 +53,7 @@ type Network struct {
 	freeJobs        []uint32
 	collectives     []*collective
 	repeated        []repeated // by LinkID; nil until Repeat is used
+	held            []sim.Time // by sender: when Repeat has held it last
 	writes          []write
 	freeWrites      uint32
 	insideParts     []fabric.Part // scratch of Send

@@ -3,6 +3,7 @@ package packet
 import (
 	"github.com/tgssim/tgssim/fabric"
 	"github.com/tgssim/tgssim/internal/units"
+	"github.com/tgssim/tgssim/sim"
 )
 
 // repeated is what runs booked by Repeat have put on a link. It is apart from
@@ -16,7 +17,8 @@ type repeated struct {
 // count in Totals and Loads, there as packets that are sent once, on the paths
 // that the queue pairs have when somebody looks; what is sprayed is spread
 // evenly. PortStats, which is about queues, knows nothing of them.
-func (c *collective) Repeat(times int64) {
+func (c *collective) Repeat(times int64, took sim.Time) {
+	c.hold(took)
 	if times < 1 {
 		return
 	}
@@ -28,7 +30,34 @@ func (c *collective) Repeat(times int64) {
 	n.deliveredCount[c.class] += times
 	c.repeats += times
 	if c.local != nil {
-		c.local.Repeat(times)
+		c.local.Repeat(times, took)
+	}
+}
+
+// hold has the reaction points of the collective's queue pairs stand still for a
+// time that ends now.
+func (c *collective) hold(by sim.Time) {
+	n := c.net
+	if by <= 0 {
+		return
+	}
+	if more := len(n.senders) - len(n.held); more > 0 {
+		n.held = append(n.held, make([]sim.Time, more)...)
+	}
+	now := n.engine.Now()
+	for i := range c.pairs {
+		qp := c.pairs[i].qp
+		if qp == none || n.held[qp] == now {
+			continue
+		}
+		n.held[qp] = now
+		q := &n.senders[qp]
+		if q.state == stateParked {
+			q.nextSend += by
+		}
+		if cc := n.nics[q.nic].cc; cc != nil {
+			cc.Hold(&q.rp, by)
+		}
 	}
 }
 

@@ -53,7 +53,7 @@ func TestRepeat(t *testing.T) {
 			if rapid.Bool().Draw(rt, "units of the next run are known") {
 				colls[1].SetUnits(nil) // they are not the last run's
 			}
-			colls[1].Repeat(more)
+			colls[1].Repeat(more, 0)
 			require.Zero(rt, benches[1].engine.Pending())
 			require.Equal(rt, before, benches[1].engine.Events())
 		}
@@ -80,4 +80,42 @@ func sumOf(loads []fabric.LinkLoad) (sum fabric.LinkLoad) {
 		}
 	}
 	return sum
+}
+
+// A skip is no rest: after it, the next run takes to the picosecond what it would
+// have taken had there been no skip. Without being held it finds its queue pairs
+// back at line rate, as they were before the first.
+func TestRepeatHoldsPacing(t *testing.T) {
+	const gap = 200 * sim.Microsecond
+	runs := func(skip sim.Time, held bool) (each []sim.Time) {
+		b := newBench(t, DefaultSettings(), build(t, star(17, 400_000_000_000)))
+		spec := fabric.CollectiveSpec{Name: "incast", Class: fabric.ClassEP, Ranks: 1}
+		for src := range topology.GPU(16) {
+			spec.Shares = append(spec.Shares, fabric.Share{Src: src, Dst: 16, Milli: 1_000_000_000})
+		}
+		c, err := b.net.NewCollective(spec)
+		require.NoError(t, err)
+		c.SetUnits([]int64{1})
+		next := sim.Time(0)
+		for i := range 8 {
+			b.at(next, func() {
+				if i == 6 && held {
+					c.Repeat(3, skip)
+				}
+				c.Start(0, 0, b)
+			})
+			b.engine.RunUntil(next + 10*sim.Millisecond)
+			d := b.deliveries[i]
+			each = append(each, d.Arrived-d.Posted)
+			if next = d.Arrived + gap; i == 5 {
+				next += skip
+			}
+		}
+		return each
+	}
+	want := runs(0, false)
+	require.Equal(t, want, runs(100*sim.Millisecond, true))
+	rested := runs(100*sim.Millisecond, false)
+	require.Equal(t, want[:6], rested[:6])
+	require.NotEqual(t, want[6:], rested[6:])
 }
