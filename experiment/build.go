@@ -96,6 +96,8 @@ func build(s *scenarios.Scenario, traces *Traces, options []sim.Option) (*Simula
 		b.inputs = append(b.inputs, Input{Path: s.Model.Name, Bytes: int64(len(structure)), SHA256: sha256.Sum256(structure)})
 	}
 	ps.Nest("workload", err)
+	weights, err := b.readWeights()
+	ps.Nest("", err)
 	if err := ps.Err(); err != nil {
 		return nil, err
 	}
@@ -113,7 +115,10 @@ func build(s *scenarios.Scenario, traces *Traces, options []sim.Option) (*Simula
 		PrefillOverlap: overlap,
 		Decode:         b.Decode,
 
-		Experts:      experts(model),
+		Experts:        routed(model),
+		PrefillWeights: weights[0],
+		DecodeWeights:  weights[1],
+
 		Hidden:       model.Hidden,
 		KVPieces:     kvPieces(model, s.Serving.Decode.MTP.DraftLayers()),
 		SampleLayers: s.Network.SampleLayers,
@@ -166,6 +171,9 @@ func newRank(s *scenarios.Scenario, gpu *compute.Profile, model *compute.Model, 
 	}
 	if model.MoE != nil {
 		setup.EP = pool.TP * pool.DP
+		if r := pool.MoE.Routing; r != nil {
+			setup.RedundantExperts = r.Placement.Redundant
+		}
 	}
 	return compute.NewRank(setup)
 }
@@ -180,7 +188,8 @@ func nestRank(ps *config.Problems, pool string, err error) {
 	}
 	elsewhere := map[string]string{
 		"utilisation": "kv.memory_utilisation", "derate": "gpu.derate", "kv": "model.kv", "weights": "model.weights",
-		"activations": "model.activations", "draft_layers": "decode.mtp.layers_per_draft",
+		"redundant_experts": pool + ".moe.routing.placement.redundant",
+		"activations":       "model.activations", "draft_layers": "decode.mtp.layers_per_draft",
 	}
 	for _, p := range inner {
 		key := pool + "." + p.Key
@@ -197,8 +206,8 @@ func nestRank(ps *config.Problems, pool string, err error) {
 	}
 }
 
-// experts is the routing arithmetic of the model's MoE layers.
-func experts(m *compute.Model) collective.Experts {
+// routed is the routing arithmetic of the model's MoE layers.
+func routed(m *compute.Model) collective.Experts {
 	if m.MoE == nil {
 		return collective.Experts{}
 	}

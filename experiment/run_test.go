@@ -290,7 +290,7 @@ func TestExperts(t *testing.T) {
 	} {
 		m, err := compute.LoadModel(name)
 		require.NoError(t, err)
-		require.Equal(t, want, experts(m), name)
+		require.Equal(t, want, routed(m), name)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/tgssim/tgssim/collective"
 	"github.com/tgssim/tgssim/compute"
 	"github.com/tgssim/tgssim/internal/config"
 )
@@ -73,6 +74,14 @@ func (s *Study) Scenario(settings ...Setting) (*Scenario, error) {
 	if compute.IsModelPath(c.Model.Name) {
 		c.Model.Name = relocate(tree, modelName, c.Model.Name)
 	}
+	for _, x := range []struct {
+		key string
+		moe *collective.Config
+	}{{prefillWeights, &c.Serving.Prefill.MoE}, {decodeWeights, &c.Serving.Decode.MoE}} {
+		if r := x.moe.Routing; r != nil && r.Popularity.Path != "" {
+			r.Popularity.Path = relocate(tree, x.key, r.Popularity.Path)
+		}
+	}
 	c.derive()
 	if err := c.Validate(); err != nil {
 		return nil, c.Locate(err)
@@ -104,17 +113,19 @@ func (s *Study) Decodes(settings ...Setting) error {
 // Keys whose value is the path of a file; those of gpuName and modelName may be
 // names instead.
 const (
-	tracePath = "workload.trace.path"
-	gpuName   = "gpu.name"
-	modelName = "model.name"
+	tracePath      = "workload.trace.path"
+	gpuName        = "gpu.name"
+	modelName      = "model.name"
+	prefillWeights = "prefill.moe.routing.popularity.path"
+	decodeWeights  = "decode.moe.routing.popularity.path"
 )
 
 // fileKeys are those keys.
-var fileKeys = []string{gpuName, modelName, tracePath}
+var fileKeys = []string{gpuName, modelName, tracePath, prefillWeights, decodeWeights}
 
 // isFile tells whether the value of a key is the path of a file.
 func isFile(key, text string) bool {
-	return key == tracePath || key == gpuName && compute.IsProfilePath(text) ||
+	return key == tracePath || key == prefillWeights || key == decodeWeights || key == gpuName && compute.IsProfilePath(text) ||
 		key == modelName && compute.IsModelPath(text)
 }
 

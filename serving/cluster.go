@@ -5,6 +5,7 @@ import (
 
 	"github.com/tgssim/tgssim/collective"
 	"github.com/tgssim/tgssim/compute"
+	"github.com/tgssim/tgssim/experts"
 	"github.com/tgssim/tgssim/fabric"
 	"github.com/tgssim/tgssim/internal/config"
 	"github.com/tgssim/tgssim/internal/units"
@@ -19,6 +20,8 @@ type CostModel interface {
 	Prefill(chunks []compute.Chunk) compute.LayerTimes
 	Decode(requests int, kvTokens int64, queryTokens int) compute.LayerTimes
 	Experts(prefill bool, groupTokens int64, imbalance float64) sim.Time
+	ExpertsOf(prefill bool, l compute.ExpertLoad) sim.Time
+	ExpertBytes() units.Bytes
 	DenseLayers() int
 	MoELayers() int
 	Memory() compute.Memory
@@ -42,6 +45,9 @@ type Options struct {
 	Prefill, PrefillOverlap, Decode CostModel
 	// Experts is the routing arithmetic of the model; Count 0 for a dense model.
 	Experts collective.Experts
+	// PrefillWeights and DecodeWeights are the popularity of experts that the pools'
+	// moe.routing.popularity.path hold; nil where there is none.
+	PrefillWeights, DecodeWeights *experts.Weights
 	// Hidden is the model's hidden size in elements.
 	Hidden int
 	// KVPieces is the number of contiguous pieces of one KV block: one per layer

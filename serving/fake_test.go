@@ -70,6 +70,25 @@ func (f fakeCost) Experts(prefill bool, groupTokens int64, imbalance float64) si
 	return t
 }
 
+// ExpertsOf takes expertsPerToken for each row of the GPU.
+func (f fakeCost) ExpertsOf(prefill bool, l compute.ExpertLoad) sim.Time {
+	rows := int64(0)
+	for _, n := range l.Rows {
+		rows += n
+	}
+	if rows == 0 {
+		return 0
+	}
+	t := f.experts + f.expertsPerToken*sim.Time(rows)/compute.Milli
+	if !prefill {
+		t += f.expertsDecode
+	}
+	return t
+}
+
+// ExpertBytes is a megabyte.
+func (f fakeCost) ExpertBytes() units.Bytes { return 1e6 }
+
 func (f fakeCost) DenseLayers() int { return f.dense }
 func (f fakeCost) MoELayers() int   { return f.moe }
 func (f fakeCost) Memory() compute.Memory {

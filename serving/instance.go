@@ -5,7 +5,6 @@ import (
 
 	"github.com/tgssim/tgssim/collective"
 	"github.com/tgssim/tgssim/compute"
-	"github.com/tgssim/tgssim/fabric"
 	"github.com/tgssim/tgssim/internal/units"
 	"github.com/tgssim/tgssim/sim"
 )
@@ -21,7 +20,8 @@ type instance struct {
 
 	load int64 // of all its ranks
 
-	dispatch, combine [2]fabric.Collective
+	dispatch, combine [2]*allToAll
+	routing           *routing   // nil where tokens choose evenly
 	units             [2][]int64 // tokens per rank as last given to the network
 	scratch           [2][]int64
 
@@ -40,6 +40,7 @@ type instance struct {
 	clock     decodeClock
 	time      GPUTime
 	comm      CommTime
+	volume    CommVolume
 	sampling  Sampling
 	twoBatch  int  // steps that ran as two micro-batches
 	last      Step // what the listener was told, here so that telling allocates nothing
@@ -71,6 +72,9 @@ func (in *instance) beginStep() {
 		in.accountIdle(now)
 	}
 	in.waking = false
+	if in.routing != nil {
+		in.routing.stepBegins()
+	}
 	var w work
 	ok := false
 	if in.pool == in.pool.c.prefill {
@@ -100,6 +104,7 @@ func (in *instance) endStep() {
 	in.time.Combine.Add(a.Combine, in.gpus)
 	in.time.AllReduce.Add(a.AllReduce, in.gpus)
 	in.comm.add(&a.CommTime)
+	in.volume.add(&a.CommVolume)
 	in.sampling.add(&in.stepper, now-in.began)
 	if in.stepper.work.program != nil && in.stepper.work.program.batches == 2 {
 		in.twoBatch++
@@ -111,6 +116,9 @@ func (in *instance) endStep() {
 			Compute: a.Compute, Dispatch: a.Dispatch, Combine: a.Combine, AllReduce: a.AllReduce,
 		}
 		l(&in.last)
+	}
+	if in.routing != nil {
+		in.routing.stepEnded()
 	}
 	more := false
 	if in.pool == c.prefill {
@@ -233,13 +241,18 @@ func (in *instance) assemble(w *work, model CostModel, batches []costs, tokens [
 		w.prologue.add(k.attnOut, dense)
 		w.prologue.add(k.mlp, dense)
 		w.epilogue.add(k.head, p.heads)
-		experts := in.expertsCost(model, group)
 		if moe == 0 {
 			continue
 		}
+		experts := in.expertsCost(model, b, tokens[b], group)
 		if in.dispatch[0] == nil { // one GPU holds all experts: no traffic
-			for _, c := range []cost{k.attnIn, k.attnOut, k.shared, experts} {
+			for _, c := range []cost{k.attnIn, k.attnOut, k.shared} {
 				w.prologue.add(c, moe)
+			}
+			if in.routing != nil {
+				w.prologue.add(in.routing.expertsTotal(b), 1)
+			} else {
+				w.prologue.add(experts, moe)
 			}
 			continue
 		}
@@ -253,10 +266,15 @@ func (in *instance) assemble(w *work, model CostModel, batches []costs, tokens [
 	}
 }
 
-// expertsCost is the routed experts' time for one layer of a micro-batch.
-func (in *instance) expertsCost(model CostModel, group int64) cost {
+// expertsCost is the routed experts' time for one layer of a micro-batch; with
+// routing, it draws the choices, from which the time of each layer follows.
+func (in *instance) expertsCost(model CostModel, b int, tokens []int64, group int64) cost {
 	p := in.pool
-	if model.MoELayers() == 0 || group == 0 {
+	if in.routing != nil {
+		in.routing.draw(b, model, tokens, group)
+		return cost{}
+	}
+	if group == 0 {
 		return cost{}
 	}
 	prefill := p == p.c.prefill
@@ -272,6 +290,9 @@ func (in *instance) expertsCost(model CostModel, group int64) cost {
 
 // setUnits tells the network the tokens by rank, when they have changed.
 func (in *instance) setUnits(batch int, tokens []int64) {
+	if in.routing != nil && in.pool.cfg.MoE.Timing != collective.TimingMeasured {
+		return // layer by layer: see routing.load
+	}
 	last := in.units[batch]
 	same := len(last) == len(tokens)
 	for i := 0; same && i < len(tokens); i++ {
@@ -281,8 +302,8 @@ func (in *instance) setUnits(batch int, tokens []int64) {
 		return
 	}
 	in.units[batch] = append(last[:0], tokens...)
-	in.dispatch[batch].SetUnits(tokens)
-	in.combine[batch].SetUnits(tokens)
+	in.dispatch[batch].setUnits(tokens)
+	in.combine[batch].setUnits(tokens)
 }
 
 // schedule chooses the program of the MoE layers.
@@ -290,7 +311,7 @@ func (in *instance) schedule(w *work, batches, layers int) {
 	cfg := &in.pool.cfg
 	prefill := in.pool == in.pool.c.prefill
 	w.layers, w.sample = layers, in.pool.c.opt.SampleLayers
-	w.dispatch, w.combine = in.dispatch, in.combine
+	w.dispatch, w.combine, w.routing = in.dispatch, in.combine, in.routing
 	w.dispatchStartup, w.combineStartup = cfg.MoE.DispatchStartup, cfg.MoE.CombineStartup
 	switch {
 	case batches == 2 && prefill:

@@ -6,7 +6,6 @@ import (
 
 	"github.com/tgssim/tgssim/collective"
 	"github.com/tgssim/tgssim/compute"
-	"github.com/tgssim/tgssim/fabric"
 	"github.com/tgssim/tgssim/internal/config"
 	"github.com/tgssim/tgssim/sim"
 	"github.com/tgssim/tgssim/topology"
@@ -27,6 +26,8 @@ type pool struct {
 	// dense and moe are the layers that a step runs, and heads how often it runs
 	// the LM head: those of the model, and of the module that drafts tokens.
 	dense, moe, heads int
+	// original is the first instance's router; nil without routing.
+	original *original
 	// peakBatch is the most requests that a rank has decoded in one step.
 	peakBatch int
 }
@@ -173,6 +174,10 @@ func (p *pool) close(now sim.Time) PoolUsage {
 		in.close(now)
 		u.Time.add(&in.time)
 		u.Comm.add(&in.comm)
+		u.Volume.add(&in.volume)
+		if in.routing != nil {
+			u.Experts.add(&in.routing.usage)
+		}
 		u.Sampling.merge(&in.sampling)
 		u.TwoBatchSteps += in.twoBatch
 		u.Steps += int(in.stepCount)
@@ -209,41 +214,61 @@ func (t *GPUTime) parts() [8]*sim.Total {
 	}
 }
 
-// buildCollectives prepares dispatch and combine of the instance, twice where
-// two micro-batches may be under way at once.
+// buildCollectives prepares routing, dispatch and combine of the instance, the
+// latter two twice where two micro-batches may be under way at once.
 func (in *instance) buildCollectives() error {
 	p := in.pool
-	if p.cost.MoELayers() == 0 || in.gpus == 1 {
+	if p.cost.MoELayers() == 0 {
 		return nil
-	}
-	if p.c.opt.Experts.Count%in.gpus != 0 {
-		return fmt.Errorf("%d experts do not spread evenly over the %d GPUs of an instance (tp x dp)",
-			p.c.opt.Experts.Count, in.gpus)
 	}
 	place := collective.Placement{Graph: p.c.opt.Graph}
 	for _, r := range in.ranks {
 		place.Ranks = append(place.Ranks, r.gpus)
 	}
-	moe := &p.cfg.MoE
+	var err error
+	if in.routing, err = in.newRouting(place); err != nil || in.gpus == 1 {
+		return err
+	}
+	if in.routing == nil && p.c.opt.Experts.Count%in.gpus != 0 {
+		return fmt.Errorf("%d experts do not spread evenly over the %d GPUs of an instance (tp x dp)",
+			p.c.opt.Experts.Count, in.gpus)
+	}
 	for b := range 2 {
-		if moe.Timing == collective.TimingMeasured {
-			in.dispatch[b] = p.c.newMeasured(moe.MeasuredDispatch, p.cfg.TP)
-			in.combine[b] = p.c.newMeasured(moe.MeasuredCombine, p.cfg.TP)
-			continue
+		if in.dispatch[b], err = in.newAllToAll(collective.KindDispatch, place, b); err != nil {
+			return err
 		}
-		for _, kind := range []struct {
-			build func(collective.Config, collective.Experts, collective.Placement) (fabric.CollectiveSpec, error)
-			into  *fabric.Collective
-		}{{collective.Dispatch, &in.dispatch[b]}, {collective.Combine, &in.combine[b]}} {
-			spec, err := kind.build(*moe, p.c.opt.Experts, place)
-			if err != nil {
-				return err
-			}
-			spec.Name = fmt.Sprintf("%s%d %s %d", p.name, in.index, spec.Name, b)
-			if *kind.into, err = p.c.opt.Network.NewCollective(spec); err != nil {
-				return err
-			}
+		if in.combine[b], err = in.newAllToAll(collective.KindCombine, place, b); err != nil {
+			return err
 		}
 	}
 	return nil
+}
+
+// newAllToAll prepares a dispatch or combine of one micro-batch.
+func (in *instance) newAllToAll(k collective.Kind, place collective.Placement, batch int) (*allToAll, error) {
+	p := in.pool
+	moe := &p.cfg.MoE
+	if moe.Timing == collective.TimingMeasured {
+		times := moe.MeasuredDispatch
+		if k == collective.KindCombine {
+			times = moe.MeasuredCombine
+		}
+		return &allToAll{Collective: p.c.newMeasured(times, p.cfg.TP)}, nil
+	}
+	var op collective.Operation
+	var err error
+	if in.routing != nil {
+		slots := in.routing.router.Placement(0).Slots
+		op, err = collective.NewRouted(k, *moe, p.c.opt.Experts, place, slots)
+	} else {
+		op, err = collective.NewOperation(k, *moe, p.c.opt.Experts, place)
+	}
+	if err != nil {
+		return nil, err
+	}
+	spec := op.Spec
+	spec.Name = fmt.Sprintf("%s%d %s %d", p.name, in.index, spec.Name, batch)
+	op.Spec.Shares = nil // the network has them
+	c, err := p.c.opt.Network.NewCollective(spec)
+	return &allToAll{Collective: c, op: op}, err
 }

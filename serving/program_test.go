@@ -29,8 +29,8 @@ func stepTime(t require.TestingT, p *program, layers int, in, out, shared, exper
 	n.dispatch, n.combine = 0, 0 // the start-up stands for the whole
 	w := work{program: p, layers: layers, dispatchStartup: dispatch, combineStartup: combine, stretchMilli: 1000}
 	for b := range 2 {
-		w.dispatch[b] = &fakeCollective{n: n, ranks: 1, most: 1}
-		w.combine[b] = &fakeCollective{n: n, ranks: 1, most: 1, combine: true}
+		w.dispatch[b] = &allToAll{Collective: &fakeCollective{n: n, ranks: 1, most: 1}}
+		w.combine[b] = &allToAll{Collective: &fakeCollective{n: n, ranks: 1, most: 1, combine: true}}
 		for part, d := range map[part]sim.Time{partAttnIn: in, partAttnOut: out, partShared: shared, partExperts: experts} {
 			w.parts[b][part] = cost{slowest: d, total: d}
 		}

@@ -157,8 +157,12 @@ type PoolUsage struct {
 	Time      GPUTime
 	// Comm is what dispatches and combines took, summed over the instances (not
 	// over GPUs).
-	Comm  CommTime
-	Steps int
+	Comm CommTime
+	// Volume is what they moved, of steps that ended, and Experts which experts took
+	// it.
+	Volume  CommVolume
+	Experts ExpertUsage
+	Steps   int
 	// Sampling says how much of the MoE layers was simulated.
 	Sampling Sampling
 	// TwoBatchSteps is how many of them ran as two micro-batches.

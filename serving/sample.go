@@ -46,6 +46,7 @@ type sampler struct {
 	from              sim.Time
 	dispatch, combine sim.Time
 	comm              CommTime
+	volume            CommVolume
 
 	// A skip is under way from from for length.
 	skipping bool
@@ -120,6 +121,7 @@ func (s *stepper) mark() {
 	x := &s.sampler
 	x.from = s.engine.Now()
 	x.dispatch, x.combine, x.comm = s.acct.Dispatch, s.acct.Combine, s.acct.CommTime
+	x.volume = s.acct.CommVolume
 }
 
 // iterationEnded is called when the communication stream has ended an operation.
@@ -174,9 +176,10 @@ func (s *stepper) copies(period sim.Time) int {
 func (s *stepper) beginSkip(n int64) {
 	x, now, p := &s.sampler, s.engine.Now(), s.work.program
 	var c cost
+	last := s.ended[streamComm]/len(p.ops[streamComm]) - 1 // the iteration that ends
 	for i := range p.ops[streamCompute] {
 		o := &p.ops[streamCompute][i]
-		c.add(s.work.parts[o.batch][o.part], int(n))
+		c.add(s.work.cost(o, last-int(o.lag)), int(n))
 	}
 	// Iterations that vary can follow each other faster than they compute, one
 	// lending its time to the next; many copies of one cannot.
@@ -188,8 +191,9 @@ func (s *stepper) beginSkip(n int64) {
 	dispatch, combine := s.acct.Dispatch-x.dispatch, s.acct.Combine-x.combine
 	x.skip = stepAccount{
 		Compute: c.slowest, ComputeTotal: c.total, AllReduce: c.allReduce,
-		Dispatch: share(exposed, dispatch, dispatch+combine),
-		CommTime: s.acct.CommTime.since(&x.comm).times(n),
+		Dispatch:   share(exposed, dispatch, dispatch+combine),
+		CommTime:   s.acct.CommTime.since(&x.comm).times(n),
+		CommVolume: s.acct.CommVolume.since(&x.volume).times(n),
 	}
 	x.skip.Combine = exposed - x.skip.Dispatch
 	for on := range numStreams {
@@ -251,6 +255,7 @@ func (a *stepAccount) add(o *stepAccount) {
 	a.AllReduce += o.AllReduce
 	a.ComputeTotal += o.ComputeTotal
 	a.CommTime.add(&o.CommTime)
+	a.CommVolume.add(&o.CommVolume)
 }
 
 // since is what has been added since an earlier reading.

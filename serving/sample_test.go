@@ -56,9 +56,9 @@ func newStep(w work, net fakeNetwork, draw func() sim.Time) (*sim.Engine, *sampl
 	for b := range w.program.batches {
 		d := &fakeCollective{n: &net, ranks: 1, most: int64(1 + b)}
 		c := &fakeCollective{n: &net, ranks: 1, most: int64(2 + b), combine: true}
-		w.dispatch[b], w.combine[b] = d, c
+		w.dispatch[b], w.combine[b] = &allToAll{Collective: d}, &allToAll{Collective: c}
 		if draw != nil {
-			w.dispatch[b], w.combine[b] = jitter{d, draw}, jitter{c, draw}
+			w.dispatch[b], w.combine[b] = &allToAll{Collective: jitter{d, draw}}, &allToAll{Collective: jitter{c, draw}}
 		}
 	}
 	s.begin(w)

@@ -81,7 +81,10 @@ type work struct {
 	// parts is the compute parts' cost, by micro-batch.
 	parts [2][numParts]cost
 	// collectives run dispatch and combine, by micro-batch.
-	dispatch, combine [2]fabric.Collective
+	dispatch, combine [2]*allToAll
+	// routing gives the routed experts' cost and the traffic layer by layer; nil
+	// where all layers are alike.
+	routing *routing
 	// startup of dispatch and combine, and the stretch of both, in thousandths.
 	dispatchStartup, combineStartup sim.Time
 	stretchMilli                    int64
@@ -93,6 +96,7 @@ type stepAccount struct {
 	Compute, Dispatch, Combine, AllReduce sim.Time
 	ComputeTotal                          sim.Time
 	CommTime
+	CommVolume
 }
 
 // CommTime is where the time of dispatches and combines goes, hidden or not.
@@ -218,9 +222,9 @@ func (s *stepper) advanceStream(p *program, on stream) bool {
 		moved = true
 		if on == streamCompute {
 			s.unblock(s.engine.Now())
-			s.compute(o)
+			s.compute(o, iteration-int(o.lag))
 		} else {
-			s.communicate(o)
+			s.communicate(o, iteration-int(o.lag))
 		}
 	}
 	return moved
@@ -237,8 +241,16 @@ func (s *stepper) unmet(p *program, o *op, iteration int) *dep {
 	return nil
 }
 
-func (s *stepper) compute(o *op) {
-	c := s.work.parts[o.batch][o.part]
+// cost is that of a compute operation on a layer.
+func (w *work) cost(o *op, layer int) cost {
+	if w.routing != nil && o.part == partExperts {
+		return w.routing.costOf(o.batch, layer)
+	}
+	return w.parts[o.batch][o.part]
+}
+
+func (s *stepper) compute(o *op, layer int) {
+	c := s.work.cost(o, layer)
 	s.charge(c)
 	if d := c.slowest + c.allReduce; d > 0 {
 		s.busy[streamCompute] = true
@@ -248,9 +260,12 @@ func (s *stepper) compute(o *op) {
 	s.ended[streamCompute]++
 }
 
-func (s *stepper) communicate(o *op) {
+func (s *stepper) communicate(o *op, layer int) {
 	s.busy[streamComm] = true
 	if o.part == partDispatch {
+		if s.work.routing != nil {
+			s.work.routing.load(o.batch, layer)
+		}
 		s.work.dispatch[o.batch].Start(s.work.dispatchStartup, uint64(s.index), s)
 	} else {
 		s.work.combine[o.batch].Start(s.work.combineStartup, uint64(s.index), s)
@@ -261,12 +276,22 @@ func (s *stepper) communicate(o *op) {
 // through. Contention on the SMs stretches what it takes on an ideal fabric;
 // what the fabric adds is not the SMs' fault.
 func (s *stepper) Delivered(d fabric.Delivery) {
-	s.acct.heard(&d)
+	s.acct.CommTime.heard(&d)
+	o := &s.work.program.ops[streamComm][s.ended[streamComm]%len(s.work.program.ops[streamComm])]
+	s.acct.CommVolume.heard(o.part, &d, &s.work.allToAll(o).volume)
 	if extra := int64(d.Post+d.Ideal) * (s.work.stretchMilli - 1000) / 1000; extra > 0 {
 		s.engine.After(sim.Time(extra), s.handler, kindCommDone, s.index)
 		return
 	}
 	s.opDone(streamComm)
+}
+
+// allToAll is what a communication operation runs.
+func (w *work) allToAll(o *op) *allToAll {
+	if o.part == partDispatch {
+		return w.dispatch[o.batch]
+	}
+	return w.combine[o.batch]
 }
 
 // opDone ends the running operation of a stream.
