@@ -264,13 +264,14 @@ func TestEveryKeyActs(t *testing.T) {
 	}
 	seen := map[string]bool{}
 	table := append(append([]change(nil), everyKey...), packetKeys()...)
+	table = append(append(table, routingKeys("prefill")...), routingKeys("decode")...)
 	for _, c := range table {
 		seen[c.listed()] = true
 	}
 	known := map[string]bool{}
 	for _, k := range config.Keys(scenarios.Default()) {
 		known[k.Path] = true
-		require.True(t, seen[k.Path], "add %s to everyKey or packetKeys", k.Path)
+		require.True(t, seen[k.Path], "add %s to everyKey, packetKeys or routingKeys", k.Path)
 	}
 	for key := range seen {
 		require.True(t, known[key], "%s is in the table and no key of a scenario", key)
@@ -327,6 +328,9 @@ func (c change) check(t *testing.T, runs map[string]*Result) {
 		if strings.HasSuffix(a, "=ZEROS") {
 			a = strings.TrimSuffix(a, "ZEROS") + traceWithZeros(t)
 		}
+		if strings.Contains(a, "WEIGHTS") {
+			a = weightFiles(t, a)
+		}
 		set = append(set, a)
 	}
 	name := in + " " + c.on
@@ -335,7 +339,11 @@ func (c change) check(t *testing.T, runs map[string]*Result) {
 	}
 	before := runs[name]
 	label := name + ": " + c.key + "=" + c.value
-	s, err := scenarios.Load(set[0], append(set[1:], c.key+"="+c.value)...)
+	value := c.value
+	if strings.Contains(value, "WEIGHTS") {
+		value = weightFiles(t, value)
+	}
+	s, err := scenarios.Load(set[0], append(set[1:], c.key+"="+value)...)
 	var after *Result
 	if err == nil {
 		var b *Simulation
