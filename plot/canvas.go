@@ -72,21 +72,12 @@ func (c canvas) line(style draw.LineStyle, x0, y0, x1, y1 vg.Length) {
 	c.StrokeLine2(style, x0, y0, x1, y1)
 }
 
-// size of the figure, in points.
-func (f *figure) size() (w, h vg.Length) {
-	h = 432
-	if len(f.panels) > 1 {
-		h = 300 + 210*vg.Length(len(f.panels))
-	}
-	return 720, h
-}
-
 // svg writes the figure with text as text. Fonts are named, not embedded: where
 // Liberation is missing, Arial and Helvetica have the same widths.
 func (f *figure) svg(out io.Writer) error {
-	w, h := f.size()
-	c := vgsvg.New(w, h)
-	f.draw(canvas{draw.NewCanvas(c, w, h)})
+	l := f.layout()
+	c := vgsvg.New(l.width, l.height)
+	f.draw(canvas{draw.NewCanvas(c, l.width, l.height)}, &l)
 	var b bytes.Buffer
 	if _, err := c.WriteTo(&b); err != nil {
 		return err
@@ -98,17 +89,23 @@ func (f *figure) svg(out io.Writer) error {
 }
 
 func (f *figure) png(out io.Writer) error {
-	w, h := f.size()
-	c := vgimg.NewWith(vgimg.UseWH(w, h), vgimg.UseDPI(dpi))
-	f.draw(canvas{draw.NewCanvas(c, w, h)})
+	l := f.layout()
+	c := vgimg.NewWith(vgimg.UseWH(l.width, l.height), vgimg.UseDPI(dpi))
+	f.draw(canvas{draw.NewCanvas(c, l.width, l.height)}, &l)
 	e := png.Encoder{CompressionLevel: png.BestCompression}
 	return e.Encode(out, c.Image())
 }
 
-// wrap breaks a text at spaces, or after punctuation, into lines no wider than
-// width; words that are wider stand alone and are broken where they must.
-func wrap(f font.Face, width vg.Length, s string) []string {
-	var lines []string
+// wrap breaks a text at line feeds, and at spaces or after punctuation into lines
+// no wider than width; words that are wider are broken where they must.
+func wrap(f font.Face, width vg.Length, s string) (lines []string) {
+	for s := range strings.SplitSeq(s, "\n") {
+		lines = append(lines, wrapLine(f, width, s)...)
+	}
+	return lines
+}
+
+func wrapLine(f font.Face, width vg.Length, s string) (lines []string) {
 	line := ""
 	for _, part := range breakable(s) {
 		switch {
@@ -131,11 +128,31 @@ func wrap(f font.Face, width vg.Length, s string) []string {
 	return lines
 }
 
+// separator stands between the parts of a line that is broken there if it must.
+const separator = "  \u00b7  "
+
+// wrapParts breaks a line between its parts, or else as wrap does.
+func wrapParts(f font.Face, width vg.Length, s string) (lines []string) {
+	line := ""
+	for i, part := range strings.Split(s, separator) {
+		switch {
+		case i == 0:
+			line = part
+		case f.Width(line+separator+part) <= width:
+			line += separator + part
+		default:
+			lines = append(lines, wrap(f, width, line)...)
+			line = part
+		}
+	}
+	return append(lines, wrap(f, width, line)...)
+}
+
 // breakable cuts a text after spaces and after - / _ + , and ; inside words.
 func breakable(s string) (parts []string) {
 	from := 0
 	for i := 0; i < len(s); i++ {
-		if strings.IndexByte(" -/_+,;", s[i]) >= 0 && (i+1 == len(s) || s[i+1] != ' ') {
+		if strings.IndexByte(" -/_+,;", s[i]) >= 0 && (i+1 == len(s) || s[i+1] != ' ' && !(s[i] == ',' && '0' <= s[i+1] && s[i+1] <= '9')) {
 			parts = append(parts, s[from:i+1])
 			from = i + 1
 		}

@@ -27,7 +27,7 @@ func (t *table) facts() string {
 		add(strings.ToUpper(gpus))
 	}
 	if rate := t.common("cluster.link_rate", 1); rate != "" {
-		add("leaf-spine fabric with links of " + spell(rate))
+		add("leaf-spine fabric, links of " + spell(rate))
 	}
 	if engines := t.common("network.engine", 4); engines != "" {
 		if strings.Contains(engines, ", ") {
@@ -37,12 +37,12 @@ func (t *table) facts() string {
 		}
 	}
 	if prompt, output := t.common("workload.prompt.mean", 1), t.common("workload.output.mean", 1); prompt != "" && output != "" {
-		add(fmt.Sprintf("prompts of %s and outputs of %s tokens", commas(prompt), commas(output)))
+		add(fmt.Sprintf("prompts of %s, outputs of %s tokens", commas(prompt), commas(output)))
 	}
 	if trace := t.common("workload.trace.path", 1); trace != "" {
 		add("trace " + trace[strings.LastIndexByte(trace, '/')+1:])
 	}
-	return strings.Join(parts, "  \u00b7  ")
+	return strings.Join(parts, separator)
 }
 
 // common lists the values of a key of the scenarios, "" where there are none or
@@ -89,11 +89,12 @@ func (f *figure) describe(t *table, s *xySpec, front bool, all []*series) {
 	f.subtitle = t.facts()
 	if len(f.legend) == 0 && len(s.by) == 0 {
 		if fixed := t.fixed(s); fixed != "" {
-			f.subtitle += "  \u00b7  " + fixed
+			f.subtitle += separator + fixed
 		}
 	}
-	points, fewest, most, bands := 0, 0, 0, false
+	points, fewest, most, bands, lines := 0, 0, 0, false, false
 	for _, g := range all {
+		lines = lines || len(g.spots) > 1
 		for _, p := range g.spots {
 			if points == 0 {
 				fewest, most = p.y.N, p.y.N
@@ -112,15 +113,16 @@ func (f *figure) describe(t *table, s *xySpec, front bool, all []*series) {
 	}
 	text += ", " + t.seeds() + "."
 	switch {
-	case bands && s.measured:
-		text += " Points are means over replications, bars 95 % confidence intervals (Student's t)."
-	case bands && s.names != nil:
+	case bands && (s.measured || s.names != nil || !lines):
 		text += " Points are means over replications, bars 95 % confidence intervals (Student's t)."
 	case bands:
 		text += " Lines join means over replications; bands and bars are 95 % confidence intervals (Student's t)."
 	}
+	if slices.ContainsFunc(f.panels, func(p panel) bool { return p.cut() }) {
+		text += " Intervals that leave the picture are cut off."
+	}
 	if bands && fewest < 2 {
-		text += " Points of one replication have no interval."
+		text += " Single replications have no interval."
 	}
 	if front {
 		text += " Lines join the points that no other of the series beats in both directions; pale points are the others."
@@ -185,11 +187,11 @@ func (f *figure) problems(t *table, s *xySpec) {
 			}
 			text += fmt.Sprintf("%s %s: %s", map[bool]string{true: ":", false: ";"}[i == 0], listed(failed[reason], 3), shorten(reason, 110))
 		}
-		f.caption = append(f.caption, text+".")
+		f.caption = append(f.caption, strings.TrimRight(text, ".")+".")
 		f.notes = append(f.notes, text)
 	}
 	if undefined > 0 {
-		text := fmt.Sprintf("%s without a value of %s left out.", wereRuns(undefined), strings.Join(columns, ", "))
+		text := fmt.Sprintf("%s left out for want of a value: %s.", wereRuns(undefined), strings.Join(columns, ", "))
 		f.caption = append(f.caption, text)
 		f.notes = append(f.notes, text)
 	}
@@ -245,7 +247,7 @@ func (t *table) origin() string {
 			versions = append(versions, f.version)
 		}
 	}
-	return "Scenario " + listed(scenarios, 4) + "  \u00b7  simulated with tgssim " + listed(versions, 4)
+	return "Scenario " + listed(scenarios, 4) + separator + "simulated with tgssim " + listed(versions, 4)
 }
 
 func plural(n int, what string) string {

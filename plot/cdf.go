@@ -24,13 +24,22 @@ func (p *Preset) makeCDF(r *Request) (*figure, error) {
 	f := &figure{title: p.title}
 	o := panel{y: axis{label: "Share of requests (%)", min: 0, max: 1, format: percent}}
 	o.x.label = "Time to first token, TTFT (ms)"
-	what, sizes := "requests", []string(nil)
+	what := "requests"
+	var sizes []string
+	mixed := slices.ContainsFunc(runs, func(d *runData) bool { return !d.row.ideal() })
+	real := 0
 	if p.kind == kindITL {
 		o.x.label, o.y.label, what = "Time between outputs of a request, ITL (ms)", "Share of gaps (%)", "gaps"
 	}
 	o.y.places = []float64{0, 0.25, 0.5, 0.75, 0.9, 1}
 	lo, hi := math.Inf(1), math.Inf(-1)
 	for i, d := range runs {
+		s := styleOf(real)
+		if d.row.ideal() && mixed {
+			s = idealStyle(i - real)
+		} else {
+			real++
+		}
 		sample := d.ttfts()
 		if p.kind == kindITL {
 			if sample, err = d.itls(); err != nil {
@@ -43,11 +52,10 @@ func (p *Preset) makeCDF(r *Request) (*figure, error) {
 			continue
 		}
 		lo, hi = min(lo, sample[0].Value), max(hi, sample[len(sample)-1].Value)
-		s := styleOf(i)
 		s.marker = noMarker
 		o.layers = append(o.layers, layer{style: s, line: cumulate(sample)})
 		p50, p99 := metrics.WeightedPercentile(sample, 50), metrics.WeightedPercentile(sample, 99)
-		f.legend = append(f.legend, entry{style: s, name: fmt.Sprintf("%s: median %s, 99th percentile %s ms", d.name, significant(p50), significant(p99))})
+		f.legend = append(f.legend, entry{style: s, name: fmt.Sprintf("%s (p50 %s, p99 %s ms)", d.name, significant(p50), significant(p99))})
 		sizes = append(sizes, decimal(float64(total(sample)), 0))
 	}
 	if len(o.layers) == 0 {
@@ -72,7 +80,9 @@ func (p *Preset) makeCDF(r *Request) (*figure, error) {
 	}
 	f.panels = []panel{o}
 	f.subtitle = t.facts()
-	f.caption = append(f.caption, fmt.Sprintf("Each line is the share of %s up to a value, over %s %s, %s.", what, listed(sizes, 6), basis(p.kind), t.seeds()), t.origin())
+	slices.Sort(sizes)
+	number := listed(slices.Compact(sizes), 6)
+	f.caption = append(f.caption, fmt.Sprintf("Share of %s up to a value, of %s %s per run; p50 and p99 are percentiles; %s.", what, number, basis(p.kind), t.seeds()), t.origin())
 	return f, nil
 }
 
@@ -179,7 +189,7 @@ func (p *Preset) makeBreakdown(r *Request) (*figure, error) {
 	f.panels = []panel{o}
 	f.legendOfParts(requests)
 	f.caption = []string{
-		fmt.Sprintf("Means over %s finished requests, %s; the pieces of a bar add up to its mean TTFT exactly. n is the number of requests.",
+		fmt.Sprintf("Means over %s finished requests, %s; the pieces of a bar add up to its mean TTFT. n is the number of requests; a range excludes its end, K is 1,024.",
 			decimal(float64(len(requests)), 0), t.seeds()),
 		t.origin(),
 	}
@@ -263,13 +273,24 @@ func merge(bins []bin, fewest int) []bin {
 	return out
 }
 
-// name is the range of the bin and its number of requests.
+// name is the range of the bin, its end excluded, and its number of requests.
 func (b *bin) name() string {
-	count := "n=" + decimal(float64(len(b.requests)), 0)
-	if b.from == b.to {
-		return number(b.from) + " " + count
+	count := "\nn=" + decimal(float64(len(b.requests)), 0)
+	switch {
+	case b.from == b.to:
+		return number(b.from) + count
+	case b.from == 0:
+		return "<" + binary(b.to+1) + count
 	}
-	return number(b.from) + "\u2013" + number(b.to) + " " + count
+	return binary(b.from) + "\u2013" + binary(b.to+1) + count
+}
+
+// binary writes a power of two, with K for 1,024.
+func binary(x float64) string {
+	if x >= 1024 && math.Mod(x, 1024) == 0 {
+		return number(x/1024) + "K"
+	}
+	return number(x)
 }
 
 // mean is the mean of the sum of some pieces in ms.

@@ -94,7 +94,7 @@ var (
 )
 
 var (
-	statistics = map[string]string{"mean": "mean", "median": "median", "std": "standard deviation", "max": "largest"}
+	statistics = map[string]string{"mean": "mean", "median": "median", "std": "standard deviation of", "max": "largest"}
 	latencies  = map[string]string{
 		"ttft": "TTFT", "ttft_prefill_only": "TTFT without KV transfer and decode", "tpot": "TPOT", "itl": "ITL",
 		"e2el": "end-to-end latency", "kv_transfer": "KV transfer",
@@ -114,9 +114,9 @@ func columnOf(name string) column {
 	if m := latency.FindStringSubmatch(name); m != nil {
 		stat := statistics[m[1]]
 		if stat == "" {
-			stat = ordinal(m[1][1:]) + " percentile"
+			stat = ordinal(m[1][1:]) + " percentile of"
 		}
-		return column{label: fmt.Sprintf("%s, %s (ms)", sentence(latencies[m[2]]), stat)}
+		return column{label: fmt.Sprintf("%s %s (ms)", sentence(stat), latencies[m[2]])}
 	}
 	if m := util.FindStringSubmatch(name); m != nil {
 		return column{label: fmt.Sprintf("Utilisation of %s links, %s (share)", words(m[2]), statistics[m[1]])}
@@ -150,13 +150,12 @@ var acronyms = map[string]string{
 	"dcqcn": "DCQCN", "hpcc": "HPCC", "ecmp": "ECMP", "int": "INT", "gse": "GSE", "nvlink": "NVLink", "mtu": "MTU", "ack": "ACK",
 }
 
-// words spells a key as words: "decode.max_batch" is "decode: max batch".
+// words spells a key as words: "decode.max_batch" is "decode max batch".
 func words(key string) string {
-	parts := strings.FieldsFunc(strings.ReplaceAll(key, ".", ": "), func(r rune) bool { return r == '_' || r == ' ' })
+	parts := strings.FieldsFunc(key, func(r rune) bool { return r == '_' || r == ' ' || r == '.' })
 	for i, p := range parts {
-		bare := strings.TrimSuffix(p, ":")
-		if a, ok := acronyms[strings.ToLower(bare)]; ok {
-			parts[i] = a + p[len(bare):]
+		if a, ok := acronyms[strings.ToLower(p)]; ok {
+			parts[i] = a
 		}
 	}
 	return strings.Join(parts, " ")
@@ -271,15 +270,9 @@ func show(name, value string) string {
 		if a, there := acronyms[strings.ToLower(value)]; there {
 			return a
 		}
-		if c.short == "%s" || c.short == "" || value == "" {
-			return value
-		}
 		return value
 	}
 	text := number(x)
-	if name == "gpus" || name == "nodes" {
-		text = number(x)
-	}
 	if c.short == "" {
 		return c.label + " " + text
 	}

@@ -3,6 +3,7 @@ package plot
 import (
 	"image/color"
 	"math"
+	"slices"
 
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
@@ -16,6 +17,7 @@ type figure struct {
 	caption  []string // paragraphs
 	panels   []panel
 	legend   []entry
+	heading  string   // of the legend
 	notes    []string // for the terminal
 }
 
@@ -32,19 +34,36 @@ type layer struct {
 	style  style
 	line   []xy // joined
 	points []xy
-	faint  []xy  // points that are not the line's
-	low    []xy  // the lower edge of the band
-	high   []xy  // its upper edge
+	faint  []xy // points that are not the line's
+	bands  []band
 	bars   []bar // error bars, as lines
 }
 
 type xy struct{ x, y float64 }
+
+// A band is the area between two lines.
+type band struct{ low, high []xy }
 
 // A bar is a rectangle in the units of the axes.
 type bar struct {
 	from, to xy
 	colour   color.RGBA
 	hatch    hatch
+}
+
+// cut tells whether an interval of the layers ends beyond the axes.
+func (p *panel) cut() bool {
+	outside := func(at xy) bool {
+		x, y := p.x.fraction(at.x), p.y.fraction(at.y)
+		return x < 0 || x > 1 || y < 0 || y > 1
+	}
+	for _, l := range p.layers {
+		if slices.ContainsFunc(l.bands, func(b band) bool { return slices.ContainsFunc(b.low, outside) || slices.ContainsFunc(b.high, outside) }) ||
+			slices.ContainsFunc(l.bars, func(b bar) bool { return outside(b.from) || outside(b.to) }) {
+			return true
+		}
+	}
+	return false
 }
 
 // An entry is one line of the legend.
@@ -67,17 +86,22 @@ const (
 	legendSize   = 12
 	captionSize  = 9
 	margin       = 16
-	sampleWidth  = 34
+	sampleWidth  = 42
 	tickLength   = 5
 )
 
 // A layout is where everything is.
 type layout struct {
+	width, height            vg.Length
 	title, subtitle, caption []string
 	// plots are the areas between the axes.
 	plots  []vg.Rectangle
 	xticks [][]tick
 	yticks [][]tick
+	// ylabels are the labels of the y axes in lines.
+	ylabels [][]string
+	// heading is the legend's, over its boxes.
+	heading []string
 	// names are the legend's entries in lines, boxes where they are.
 	names [][]string
 	boxes []vg.Rectangle
@@ -91,35 +115,44 @@ func lineHeight(size vg.Length) vg.Length { return 1.25 * size }
 const legendColumn = 190
 
 // layout finds a place for everything: texts above and below, the legend right of
-// the plots if it fits there, or else below them.
+// the plots if it fits there, or else below them. A figure grows for long texts
+// and for legends below, so that plots keep their size.
 func (f *figure) layout() layout {
-	w, h := f.size()
-	var l layout
-	l.title = wrap(face(titleSize, true), w-2*margin, f.title)
-	l.subtitle = wrap(face(subtitleSize, false), w-2*margin, f.subtitle)
-	for _, s := range f.caption {
-		l.caption = append(l.caption, wrap(face(captionSize, false), w-2*margin, s)...)
+	l := layout{width: 720, height: 340}
+	if n := len(f.panels); n > 1 {
+		l.height = 210 + 210*vg.Length(n)
 	}
-	l.top = h - margin - lineHeight(titleSize)*vg.Length(len(l.title)) - lineHeight(subtitleSize)*vg.Length(len(l.subtitle)) - 6
+	full := l.width - 2*margin
+	l.title = wrap(face(titleSize, true), full, f.title)
+	l.subtitle = wrapParts(face(subtitleSize, false), full, f.subtitle)
+	for _, s := range f.caption {
+		l.caption = append(l.caption, wrap(face(captionSize, false), full, s)...)
+	}
+	above := margin + lineHeight(titleSize)*vg.Length(len(l.title)) + lineHeight(subtitleSize)*vg.Length(len(l.subtitle)) + 14
 	l.bottom = margin - 4 + lineHeight(captionSize)*vg.Length(len(l.caption)) + 8
-	right := w - margin
+	l.top = l.bottom + l.height
+	right := l.width - margin
 	if len(f.legend) > 0 {
-		if width, ok := f.legendRight(&l, w); ok {
+		if width, ok := f.legendRight(&l); ok {
 			right -= width + 12
 		} else {
-			f.legendBelow(&l, w)
+			f.legendBelow(&l)
 		}
 	}
+	l.height = l.top + above
 	f.place(&l, right)
 	return l
 }
 
 // legendRight lays the legend out right of the plots, if it is not too tall, and
 // returns its width.
-func (f *figure) legendRight(l *layout, w vg.Length) (width vg.Length, ok bool) {
+func (f *figure) legendRight(l *layout) (width vg.Length, ok bool) {
+	w := l.width
 	ff := face(legendSize, false)
 	l.names, l.boxes = nil, nil
-	y := l.top - 4
+	l.heading = wrap(face(legendSize, true), legendColumn, f.heading)
+	width = widest(face(legendSize, true), l.heading)
+	y := l.top - 4 - lineHeight(legendSize)*vg.Length(len(l.heading))
 	for _, e := range f.legend {
 		lines := wrap(ff, legendColumn-sampleWidth-6, e.name)
 		l.names = append(l.names, lines)
@@ -133,16 +166,21 @@ func (f *figure) legendRight(l *layout, w vg.Length) (width vg.Length, ok bool) 
 	return width, y >= l.bottom+20
 }
 
-// legendBelow lays the legend out in columns of equal width below the plots.
-func (f *figure) legendBelow(l *layout, w vg.Length) {
+// legendBelow lays the legend out in columns of equal width below the plots, which
+// move up.
+func (f *figure) legendBelow(l *layout) {
 	ff := face(legendSize, false)
-	full := w - 2*margin
+	full := l.width - 2*margin
 	width := vg.Length(0)
 	for _, e := range f.legend {
 		width = max(width, sampleWidth+6+ff.Width(e.name)+18)
 	}
 	columns := min(max(1, int(full/width)), 4)
+	if len(f.legend) > 4 {
+		columns = max(columns, 2)
+	}
 	width = full / vg.Length(columns)
+	l.heading = wrap(face(legendSize, true), full, f.heading)
 	l.names, l.boxes = nil, make([]vg.Rectangle, len(f.legend))
 	for _, e := range f.legend {
 		l.names = append(l.names, wrap(ff, width-sampleWidth-14, e.name))
@@ -164,7 +202,8 @@ func (f *figure) legendBelow(l *layout, w vg.Length) {
 		}
 		y -= heights[r]
 	}
-	l.bottom += total + 8
+	total += lineHeight(legendSize)*vg.Length(len(l.heading)) + 8
+	l.bottom, l.top = l.bottom+total, l.top+total
 }
 
 // place divides what is left among the panels. Panels share their left edge; the
@@ -178,15 +217,18 @@ func (f *figure) place(l *layout, right vg.Length) {
 	}
 	gap := vg.Length(22)
 	height := (l.top - l.bottom - below - gap*(n-1)) / n
-	left := vg.Length(0)
+	left, lines := vg.Length(0), 1
 	for i := range f.panels {
+		label := wrap(face(labelSize, false), height, f.panels[i].y.label)
+		l.ylabels = append(l.ylabels, label)
+		lines = max(lines, len(label))
 		ts := f.panels[i].y.ticks(height, textHeight(tf))
 		l.yticks = append(l.yticks, ts)
 		for _, t := range ts {
 			left = max(left, tf.Width(t.label))
 		}
 	}
-	left += margin + lineHeight(labelSize) + 8 + tickLength + 4
+	left += margin + lineHeight(labelSize)*vg.Length(lines) + 8 + tickLength + 4
 	y := l.top
 	for i := range f.panels {
 		p := &f.panels[i]
@@ -218,9 +260,8 @@ func (p *panel) places(r vg.Rectangle, at []xy) []vg.Point {
 }
 
 // draw draws everything.
-func (f *figure) draw(c canvas) {
-	w, h := f.size()
-	l := f.layout()
+func (f *figure) draw(c canvas, l *layout) {
+	w, h := l.width, l.height
 	c.FillPolygon(white, []vg.Point{{}, {X: w}, {X: w, Y: h}, {Y: h}})
 	y := h - margin
 	for _, s := range l.title {
@@ -238,21 +279,26 @@ func (f *figure) draw(c canvas) {
 	}
 	for i := range f.panels {
 		last := i == len(f.panels)-1
-		f.panels[i].drawAxes(c, l.plots[i], l.xticks[i], l.yticks[i], last)
+		f.panels[i].drawAxes(c, l.plots[i], l.xticks[i], l.yticks[i], l.ylabels[i], last)
 		f.panels[i].draw(c, l.plots[i])
+	}
+	for i, s := range l.heading {
+		y := l.boxes[0].Max.Y + lineHeight(legendSize)*vg.Length(len(l.heading)-i-1) + 4
+		c.text(face(legendSize, true), ink, l.boxes[0].Min.X, y, 0, s)
 	}
 	for i := range f.legend {
 		f.legend[i].draw(c, l.boxes[i], l.names[i])
 	}
 }
 
+// frame is the style of the axes.
+var frame = draw.LineStyle{Color: softInk, Width: 0.9}
+
 // drawAxes draws the grid, the axes and their labels; those of the x axis only
 // where asked for.
-func (p *panel) drawAxes(c canvas, r vg.Rectangle, xticks, yticks []tick, labels bool) {
+func (p *panel) drawAxes(c canvas, r vg.Rectangle, xticks, yticks []tick, ylabel []string, labels bool) {
 	grid := draw.LineStyle{Color: gridInk, Width: 0.6}
-	frame := draw.LineStyle{Color: softInk, Width: 0.9}
 	tf, lf := face(tickSize, false), face(labelSize, false)
-	edge := vg.Length(0)
 	for _, t := range yticks {
 		y := p.place(r, xy{p.x.min, t.at}).Y
 		if t.label == "" {
@@ -262,7 +308,6 @@ func (p *panel) drawAxes(c canvas, r vg.Rectangle, xticks, yticks []tick, labels
 		c.line(grid, r.Min.X, y, r.Max.X, y)
 		c.line(frame, r.Min.X-tickLength, y, r.Min.X, y)
 		c.text(tf, ink, r.Min.X-tickLength-4, y-0.36*tickSize, 1, t.label)
-		edge = max(edge, tf.Width(t.label))
 	}
 	for _, t := range xticks {
 		x := p.place(r, xy{t.at, p.y.min}).X
@@ -277,9 +322,9 @@ func (p *panel) drawAxes(c canvas, r vg.Rectangle, xticks, yticks []tick, labels
 			p.drawName(c, r, x, t.label)
 		}
 	}
-	c.line(frame, r.Min.X, r.Min.Y, r.Max.X, r.Min.Y)
-	c.line(frame, r.Min.X, r.Min.Y, r.Min.X, r.Max.Y)
-	c.vertical(lf, ink, margin+labelSize-3, (r.Min.Y+r.Max.Y)/2, p.y.label)
+	for i, s := range ylabel {
+		c.vertical(lf, ink, margin+labelSize-3+lineHeight(labelSize)*vg.Length(i), (r.Min.Y+r.Max.Y)/2, s)
+	}
 	if labels {
 		drop := vg.Length(0)
 		if p.x.names != nil {
@@ -336,11 +381,13 @@ func (p *panel) draw(c canvas, r vg.Rectangle) {
 	for _, b := range p.bars {
 		c.fill(vg.Rectangle{Min: p.place(r, b.from), Max: p.place(r, b.to)}, b.colour, b.hatch)
 	}
+	c.line(frame, r.Min.X, r.Min.Y, r.Max.X, r.Min.Y)
+	c.line(frame, r.Min.X, r.Min.Y, r.Min.X, r.Max.Y)
 	for _, l := range p.layers { // bands below all lines
-		if len(l.low) > 1 {
-			edge := p.places(r, l.low)
-			for i := len(l.high) - 1; i >= 0; i-- {
-				edge = append(edge, p.place(r, l.high[i]))
+		for _, b := range l.bands {
+			edge := p.places(r, b.low)
+			for _, at := range slices.Backward(b.high) {
+				edge = append(edge, p.place(r, at))
 			}
 			c.FillPolygon(l.style.band(), clip.ClipPolygonXY(edge))
 		}
@@ -363,7 +410,7 @@ func (p *panel) draw(c canvas, r vg.Rectangle) {
 	}
 	for _, x := range p.failed {
 		at := p.place(r, xy{x, p.y.min})
-		c.mark(cross, ink, at.X, at.Y+9, 4.5)
+		c.mark(cross, ink, at.X, at.Y, 4.5)
 	}
 }
 

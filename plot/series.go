@@ -305,7 +305,7 @@ func (s *xySpec) name(all []*series) error {
 		if !g.ideal {
 			continue
 		}
-		g.style = idealStyle()
+		g.style = idealStyle(i - real)
 		if ideals == len(all) {
 			g.style = styleOf(i) // nothing else to stand apart from
 		} else if sibling := s.sibling(all, g); sibling != nil && ideals > 1 {

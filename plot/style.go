@@ -33,7 +33,10 @@ var seriesColours = []color.RGBA{blue, vermillion, green, purple, orange, skyBlu
 // Dash patterns and markers tell series apart without colour. The cycles' lengths
 // have no common factor with each other's neighbours, so that maxSeries styles
 // differ pairwise in two of the three.
-var seriesDashes = [][]vg.Length{nil, {7, 3}, {2, 2.5}, {9, 3, 2, 3}, {12, 4}, {5, 2, 2, 2, 2, 2}, {3.5, 5}}
+var seriesDashes = [][]vg.Length{nil, {10, 3}, {2, 2.5}, {9, 3, 2, 3}, {16, 4}, {5, 2, 2, 2, 2, 2}, {4, 6}}
+
+// idealDashes are those of ideal fabrics, one after the other.
+var idealDashes = [][]vg.Length{{6, 4}, {3, 3}, {10, 5}, {6, 2, 2, 2}}
 
 // maxSeries is the number of series that can be told apart.
 const maxSeries = 14
@@ -50,8 +53,8 @@ func styleOf(i int) style {
 	return style{seriesColours[i%len(seriesColours)], seriesDashes[i%len(seriesDashes)], marker(i % int(numMarkers)), 2}
 }
 
-// idealStyle is the ideal fabric's.
-func idealStyle() style { return style{black, []vg.Length{6, 4}, noMarker, 1.8} }
+// idealStyle is that of the i-th ideal fabric.
+func idealStyle(i int) style { return style{black, idealDashes[i%len(idealDashes)], ring, 1.8} }
 
 func (s style) line() draw.LineStyle {
 	return draw.LineStyle{Color: s.colour, Width: s.width, Dashes: s.dashes}
@@ -64,7 +67,7 @@ func (s style) solid(width vg.Length) draw.LineStyle {
 
 // band is the colour of a confidence band.
 func (s style) band() color.Color {
-	return color.NRGBA{s.colour.R, s.colour.G, s.colour.B, 0x33}
+	return color.NRGBA{s.colour.R, s.colour.G, s.colour.B, 0x2c}
 }
 
 // A marker is the shape of a point.
@@ -78,6 +81,7 @@ const (
 	downward
 	numMarkers
 	noMarker
+	ring  // the ideal fabric
 	cross // a failed run
 )
 
@@ -104,9 +108,14 @@ func (c canvas) mark(m marker, clr color.Color, x, y, r vg.Length) {
 	case noMarker:
 		return
 	case cross:
-		s := draw.LineStyle{Color: clr, Width: 2}
-		c.line(s, x-r, y-r, x+r, y+r)
-		c.line(s, x-r, y+r, x+r, y-r)
+		for _, s := range []draw.LineStyle{{Color: white, Width: 4.5}, {Color: clr, Width: 2}} {
+			c.line(s, x-r, y-r, x+r, y+r)
+			c.line(s, x-r, y+r, x+r, y-r)
+		}
+		return
+	case ring:
+		c.DrawGlyphNoClip(draw.GlyphStyle{Color: clr, Radius: r, Shape: draw.CircleGlyph{}}, vg.Point{X: x, Y: y})
+		c.DrawGlyphNoClip(draw.GlyphStyle{Color: white, Radius: r - 1.4, Shape: draw.CircleGlyph{}}, vg.Point{X: x, Y: y})
 		return
 	case disc:
 		c.DrawGlyphNoClip(draw.GlyphStyle{Color: white, Radius: r + 1, Shape: draw.CircleGlyph{}}, vg.Point{X: x, Y: y})

@@ -260,8 +260,11 @@ func decimal(v float64, digits int) string {
 			return strconv.FormatFloat(v/u.unit, 'g', 6, 64) + u.name
 		}
 	}
-	if v != 0 && size < 1e-4 {
-		return strconv.FormatFloat(v, 'g', 4, 64)
+	if v == 0 {
+		return "0"
+	}
+	if size < 1e-4 {
+		return strings.Replace(strconv.FormatFloat(v, 'g', 4, 64), "e-0", "e-", 1)
 	}
 	text := strconv.FormatFloat(size, 'f', digits, 64)
 	whole, rest, _ := strings.Cut(text, ".")

@@ -119,14 +119,21 @@ func (p *Preset) titleOf(s *xySpec) string {
 		return p.title
 	}
 	var ys []string
-	for _, y := range s.ys {
+	for i, y := range s.ys {
 		ys = append(ys, bare(columnOf(y).label))
+		if i > 0 {
+			ys[i] = inside(ys[i])
+		}
 	}
-	x := bare(columnOf(s.x).label)
-	if len(x) > 1 && strings.ToLower(x[1:2]) == x[1:2] { // no acronym
-		x = strings.ToLower(x[:1]) + x[1:]
+	return strings.Join(ys, " and ") + " against " + inside(bare(columnOf(s.x).label))
+}
+
+// inside is a label as it stands inside a sentence.
+func inside(label string) string {
+	if len(label) > 1 && strings.ToLower(label[1:2]) == label[1:2] { // no acronym
+		return strings.ToLower(label[:1]) + label[1:]
 	}
-	return strings.Join(ys, " and ") + " against " + x
+	return label
 }
 
 // bare is a label without its unit.
@@ -175,7 +182,7 @@ func (o *panel) scaleX(r *Request, s *xySpec, all []*series) error {
 		}
 		return nil
 	}
-	means, _ := values(all, func(p spot) (float64, float64) { return p.x.Mean, 0 })
+	means, ends := values(all, func(p spot) (float64, float64) { return p.x.Mean, p.x.Half })
 	means = append(means, o.failed...)
 	distinct := slices.Compact(slices.Sorted(slices.Values(means)))
 	const many = 16
@@ -193,6 +200,10 @@ func (o *panel) scaleX(r *Request, s *xySpec, all []*series) error {
 	}
 	if strings.HasSuffix(s.x, "oversubscription") {
 		o.x.format = ratio
+	}
+	if s.measured && !o.x.log { // room for the bars, within reason
+		d := hi - lo
+		lo, hi = math.Max(slices.Min(ends), lo-d), math.Min(slices.Max(ends), hi+d)
 	}
 	o.x.cover(lo, hi, 0.05, 0.05)
 	if !o.x.log && s.measured && lo >= 0 && lo < 0.5*hi {
@@ -248,33 +259,60 @@ func (p *Preset) layer(o *panel, s *xySpec, g *series, all []*series) layer {
 		} else {
 			l.faint = append(l.faint, at)
 		}
-		if q.y.N > 1 && (s.measured || s.names != nil || len(g.spots) == 1) {
-			l.bars = append(l.bars, bar{from: xy{at.x, at.y - q.y.Half}, to: xy{at.x, at.y + q.y.Half}})
+		if q.y.N > 1 && (s.measured || s.names != nil) {
+			l.bars = append(l.bars, upright(q))
 		}
 		if q.x.N > 1 && s.measured {
 			l.bars = append(l.bars, bar{from: xy{at.x - q.x.Half, at.y}, to: xy{at.x + q.x.Half, at.y}})
 		}
 	}
-	if s.names == nil {
-		for _, q := range front {
-			l.line = append(l.line, xy{q.x.Mean, q.y.Mean})
-			if !s.measured {
-				l.low = append(l.low, xy{q.x.Mean, q.y.Mean - q.y.Half})
-				l.high = append(l.high, xy{q.x.Mean, q.y.Mean + q.y.Half})
-			}
+	if s.names != nil {
+		return l
+	}
+	for _, q := range front {
+		l.line = append(l.line, xy{q.x.Mean, q.y.Mean})
+	}
+	if s.measured {
+		return l
+	}
+	l.intervals(front)
+	if g.ideal && s.stands(all, g) { // at every place of the axis alike
+		mean, half := g.spots[0].y.Mean, g.spots[0].y.Half
+		g.style.marker = noMarker
+		l = layer{style: g.style, line: []xy{{o.x.min, mean}, {o.x.max, mean}}}
+		if half > 0 {
+			l.bands = []band{{[]xy{{o.x.min, mean - half}, {o.x.max, mean - half}}, []xy{{o.x.min, mean + half}, {o.x.max, mean + half}}}}
 		}
 	}
-	if g.ideal && !s.measured && s.stands(all, g) { // at every place of the axis alike
-		mean, half := g.spots[0].y.Mean, g.spots[0].y.Half
-		l.points, l.bars = nil, nil
-		l.line = []xy{{o.x.min, mean}, {o.x.max, mean}}
-		l.low = []xy{{o.x.min, mean - half}, {o.x.max, mean - half}}
-		l.high = []xy{{o.x.min, mean + half}, {o.x.max, mean + half}}
-	}
-	if slices.Equal(l.low, l.high) {
-		l.low, l.high = nil, nil
-	}
 	return l
+}
+
+// upright is the error bar of a spot.
+func upright(q spot) bar {
+	return bar{from: xy{q.x.Mean, q.y.Mean - q.y.Half}, to: xy{q.x.Mean, q.y.Mean + q.y.Half}}
+}
+
+// intervals draws the confidence intervals of spots along a line: bands where
+// neighbours have one, and bars where a spot has one and no neighbour does.
+func (l *layer) intervals(spots []spot) {
+	for from := 0; from < len(spots); {
+		to := from
+		for to < len(spots) && spots[to].y.N > 1 {
+			to++
+		}
+		switch {
+		case to-from > 1:
+			var b band
+			for _, q := range spots[from:to] {
+				b.low = append(b.low, xy{q.x.Mean, q.y.Mean - q.y.Half})
+				b.high = append(b.high, xy{q.x.Mean, q.y.Mean + q.y.Half})
+			}
+			l.bands = append(l.bands, b)
+		case to-from == 1:
+			l.bars = append(l.bars, upright(spots[from]))
+		}
+		from = max(to, from+1)
+	}
 }
 
 // stands tells whether an ideal series has one value for the whole axis: the
@@ -290,7 +328,11 @@ func (s *xySpec) stands(all []*series, g *series) bool {
 func (t *table) failures(s *xySpec) (at []float64) {
 	for i := range t.rows {
 		if r := &t.rows[i]; r.failure != "" {
-			if x, ok := s.position(r); ok && !slices.Contains(at, x) {
+			x, ok := s.position(r)
+			if !ok {
+				x, ok = t.infer(s, r)
+			}
+			if ok && !slices.Contains(at, x) {
 				at = append(at, x)
 			}
 		}
@@ -298,8 +340,31 @@ func (t *table) failures(s *xySpec) (at []float64) {
 	return at
 }
 
+// infer finds where a run would stand that could not even be built: at the place
+// of the runs with the same value of an axis that determines the place.
+func (t *table) infer(s *xySpec, failed *row) (x float64, ok bool) {
+	var built []*row
+	for i := range t.rows {
+		if t.rows[i].text(s.x) != "" {
+			built = append(built, &t.rows[i])
+		}
+	}
+	for _, axis := range t.axes {
+		if !functionOf(built, s.x, []string{axis}) || functionOf(built, s.x, nil) {
+			continue
+		}
+		for _, r := range built {
+			if r.text(axis) == failed.text(axis) {
+				return s.position(r)
+			}
+		}
+	}
+	return 0, false
+}
+
 // legendOf lists the series, if there is anything to tell apart.
 func (f *figure) legendOf(all []*series, s *xySpec) {
+	f.heading = s.heading(all)
 	for _, g := range all {
 		if g.name != "" {
 			f.legend = append(f.legend, entry{name: g.name, style: g.style, point: s.names != nil})
@@ -307,8 +372,21 @@ func (f *figure) legendOf(all []*series, s *xySpec) {
 	}
 	for i := range f.panels {
 		if len(f.panels[i].failed) > 0 {
-			f.legend = append(f.legend, entry{name: "runs failed", style: style{colour: ink, marker: cross}, point: true})
+			f.legend = append(f.legend, entry{name: "Failed runs", style: style{colour: ink, marker: cross}, point: true})
 			break
 		}
 	}
+}
+
+// heading says what the names of the legend are, where they are words that do
+// not say it themselves.
+func (s *xySpec) heading(all []*series) string {
+	var parts []string
+	for i, c := range s.by {
+		if slices.ContainsFunc(all, func(g *series) bool { _, number := parseNumber(g.keys[i]); return number }) {
+			continue
+		}
+		parts = append(parts, bare(columnOf(c).label))
+	}
+	return strings.Join(parts, ", ")
 }
