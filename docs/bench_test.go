@@ -125,6 +125,9 @@ func BenchmarkScenario(b *testing.B) {
 			if s.Workload.Trace != nil && s.Workload.Trace.Path == "" {
 				b.Skip("needs a trace")
 			}
+			if s.Network.Engine != "flow" {
+				b.Skip("BenchmarkSampleLayers has the packet engine")
+			}
 			var events, requests, simulated float64
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
