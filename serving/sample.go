@@ -28,8 +28,8 @@ import (
 // number of layers. So a skip is no longer than it would be at the pace of the
 // fastest sample so far: after a slow one fewer iterations are left out, after one
 // that took very long none, and the next sample is taken the sooner. (If all stood
-// for the same number, the mean ITL of the table in docs/performance.md would come
-// out 5 % too long at 8 layers of 58.) The price is that more layers are simulated
+// for the same number, the mean ITL of such runs as docs/performance.md has would
+// come out 5 to 12 % too long at 8 layers of 58.) The price is that more layers are simulated
 // than were asked for where they vary, and a mean that is too low by the square of
 // their coefficient of variation where they vary from one to the next, at random.
 //
