@@ -8,6 +8,7 @@ import (
 
 	"github.com/tgssim/tgssim/collective"
 	"github.com/tgssim/tgssim/compute"
+	"github.com/tgssim/tgssim/experts"
 	"github.com/tgssim/tgssim/fabric"
 	"github.com/tgssim/tgssim/sim"
 	"github.com/tgssim/tgssim/topology"
@@ -44,9 +45,46 @@ func BenchmarkDecodeStep(b *testing.B) {
 				cfg.Decode.MoE.MeasuredDispatch = collective.Measured{Fixed: 26 * us, PerToken: us}
 				cfg.Decode.MoE.MeasuredCombine = collective.Measured{Fixed: 24 * us, PerToken: 2 * us}
 			}
-			steps, events := decodeSteps(b, cfg, c.ep*c.batch, c.sample)
+			steps, events := decodeSteps(b, cfg, c.ep*c.batch, c.sample, "ideal")
 			b.ReportMetric(float64(events)/float64(steps), "events/step")
 			b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(steps), "us/step")
+		})
+	}
+}
+
+// BenchmarkRoutedStep runs decode steps at EP128 with 128 requests per GPU in the
+// flow engine, in which tokens choose experts: so many of the 58 layers drawn.
+func BenchmarkRoutedStep(b *testing.B) {
+	for _, c := range []struct {
+		counts  string // "" without routing
+		overlap string
+		drawn   int
+	}{
+		{"", OverlapShared, 0},
+		{experts.CountExpected, OverlapShared, 8},
+		{experts.CountExpected, OverlapShared, 0},
+		{experts.CountAggregate, OverlapShared, 1},
+		{experts.CountAggregate, OverlapShared, 8},
+		{experts.CountAggregate, OverlapTwoBatch, 8},
+		{experts.CountAggregate, OverlapShared, 0},
+	} {
+		name := "balanced"
+		if c.counts != "" {
+			name = fmt.Sprintf("%s/%s/drawn%d", c.counts, c.overlap, c.drawn)
+		}
+		b.Run(name, func(b *testing.B) {
+			cfg := DefaultConfig()
+			cfg.Prefill.DP, cfg.Prefill.HostGap = 32, 0
+			cfg.Prefill.MaxBatchTokens = 1 << 20
+			cfg.Decode.DP, cfg.Decode.Overlap = 128, c.overlap
+			if c.counts != "" {
+				r := collective.DefaultRouting()
+				r.Counts, r.SampleLayers = c.counts, c.drawn
+				r.Popularity = experts.PopularityConfig{Kind: experts.PopularityZipf, Alpha: 0.5}
+				cfg.Decode.MoE.Routing = &r
+			}
+			steps, _ := decodeSteps(b, cfg, 128*128, 0, "flow")
+			b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(steps)/1000, "ms/step")
 		})
 	}
 }
@@ -61,7 +99,7 @@ func (r roomy) Memory() compute.Memory {
 }
 
 // decodeSteps runs b.N steps with all requests in the batch.
-func decodeSteps(b *testing.B, cfg Config, n, sample int) (steps int, events uint64) {
+func decodeSteps(b *testing.B, cfg Config, n, sample int, engine string) (steps int, events uint64) {
 	gpu, err := compute.LoadProfile("H800")
 	require.NoError(b, err)
 	model, err := compute.LoadModel("DeepSeek-V3")
@@ -73,7 +111,7 @@ func decodeSteps(b *testing.B, cfg Config, n, sample int) (steps int, events uin
 	require.NoError(b, err)
 	e := sim.New()
 	f := fabric.DefaultConfig()
-	f.Engine = "ideal"
+	f.Engine = engine
 	network, err := fabric.New(f, e, g, 1)
 	require.NoError(b, err)
 	rank := func(ep int) CostModel {
