@@ -8,6 +8,7 @@ import (
 
 	"github.com/tgssim/tgssim/collective"
 	"github.com/tgssim/tgssim/compute"
+	"github.com/tgssim/tgssim/experts"
 	"github.com/tgssim/tgssim/fabric"
 	"github.com/tgssim/tgssim/internal/units"
 	"github.com/tgssim/tgssim/sim"
@@ -259,6 +260,8 @@ type setup struct {
 	until           sim.Time
 	seed            uint64
 	network         fakeNetwork // its times
+	// weights are the popularity of experts that both pools' files hold.
+	weights *experts.Weights
 }
 
 func newSetup(source Source) *setup {
@@ -303,6 +306,7 @@ func (s *setup) try(t require.TestingT, l Listener) (*sim.Engine, *Cluster, erro
 	c, err := New(Options{
 		Config: s.config, Engine: e, Network: &s.network, Graph: g, Source: s.source,
 		Prefill: s.prefill, PrefillOverlap: *overlap, Decode: s.decode, Experts: s.experts,
+		PrefillWeights: s.weights, DecodeWeights: s.weights,
 		Hidden: hidden, KVPieces: s.kvPieces, NVLinkRate: nvlink, Streams: sim.Streams{Seed: s.seed}, Listener: l,
 	})
 	return e, c, err
