@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tgssim/tgssim/compute"
+	"github.com/tgssim/tgssim/internal/units"
 	"github.com/tgssim/tgssim/serving"
 	"github.com/tgssim/tgssim/sim"
 	"github.com/tgssim/tgssim/topology"
@@ -23,11 +24,13 @@ func (f fixedCost) Prefill(chunks []compute.Chunk) (l compute.LayerTimes) {
 	}
 	return l
 }
-func (fixedCost) Decode(int, int64, int) compute.LayerTimes { return compute.LayerTimes{AttnIn: 1} }
-func (fixedCost) Experts(bool, int64, float64) sim.Time     { return 0 }
-func (fixedCost) DenseLayers() int                          { return 1 }
-func (fixedCost) MoELayers() int                            { return 0 }
-func (fixedCost) Memory() compute.Memory                    { return compute.Memory{Capacity: 1 << 40, KVPerToken: 8} }
+func (fixedCost) Decode(int, int64, int) compute.LayerTimes   { return compute.LayerTimes{AttnIn: 1} }
+func (fixedCost) Experts(bool, int64, float64) sim.Time       { return 0 }
+func (fixedCost) ExpertsOf(bool, compute.ExpertLoad) sim.Time { return 0 }
+func (fixedCost) ExpertBytes() units.Bytes                    { return 0 }
+func (fixedCost) DenseLayers() int                            { return 1 }
+func (fixedCost) MoELayers() int                              { return 0 }
+func (fixedCost) Memory() compute.Memory                      { return compute.Memory{Capacity: 1 << 40, KVPerToken: 8} }
 
 // random is n prompts of 1,000 tokens with exponential gaps.
 type random struct {
