@@ -10,7 +10,6 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"github.com/tgssim/tgssim/collective"
 )
 
 // pairs returns the probability of each set of two that are drawn one after
@@ -228,20 +227,11 @@ func TestInclusion(t *testing.T) {
 	}
 }
 
-// TestHitUniformIsCollectiveHit: the closed form is that of package collective for
-// consecutive experts.
-func TestHitUniformIsCollectiveHit(t *testing.T) {
-	for _, s := range []Shape{deepSeek, qwen, mixtral, {Experts: 60, TopK: 4, Groups: 6, TopGroups: 2}} {
-		e := collective.Experts{Count: s.Experts, TopK: s.TopK, Groups: s.Groups, GroupLimit: s.TopGroups}
-		groups := s.groups()
-		for _, held := range []int{1, 2, 3, 8, 10, 33, 60, s.Experts} {
-			for first := 0; first+held <= s.Experts; first += 7 {
-				of := make([]int, groups)
-				for i := first; i < first+held; i++ {
-					of[i/(s.Experts/groups)]++
-				}
-				require.InDelta(t, e.Hit(first, held), hitUniform(s, of), 1e-12, "%+v %d %d", s, first, held)
-			}
-		}
+// hitOf is hitUniform of consecutive experts.
+func hitOf(s Shape, first, held int) float64 {
+	of := make([]int, s.groups())
+	for i := first; i < first+held; i++ {
+		of[i/(s.Experts/len(of))]++
 	}
+	return hitUniform(s, of)
 }

@@ -9,7 +9,6 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"github.com/tgssim/tgssim/collective"
 	"github.com/tgssim/tgssim/internal/config"
 	"github.com/tgssim/tgssim/sim"
 )
@@ -107,7 +106,7 @@ func requireRoom(t *testing.T, r *Router, tr *Traffic, layer int, most int64, na
 }
 
 // TestExpectedIsCollective: for equal popularity, the expectations are those of
-// package collective's traffic: one copy for each choice, and a token at most once
+// package collective's traffic (whose hits are hitUniform's): one copy for each choice, and a token at most once
 // to each GPU and server.
 func TestExpectedIsCollective(t *testing.T) {
 	for _, c := range []struct {
@@ -116,7 +115,6 @@ func TestExpectedIsCollective(t *testing.T) {
 		perNode int
 	}{{deepSeek, 128, 8}, {deepSeek, 32, 8}, {deepSeek, 8, 8}, {qwen, 32, 8}, {mixtral, 8, 4}} {
 		r := newRouter(t, c.shape, Packed(c.gpus, c.perNode, 1), 1, func(s *Setup) { s.Config.GroupChoice = GroupRandom })
-		e := collective.Experts{Count: c.shape.Experts, TopK: c.shape.TopK, Groups: c.shape.Groups, GroupLimit: c.shape.TopGroups}
 		var tr Traffic
 		const tokens = 4096
 		r.Route(0, each(c.gpus, tokens), &tr)
@@ -125,10 +123,10 @@ func TestExpectedIsCollective(t *testing.T) {
 		for rank := range c.gpus {
 			for g := range c.gpus {
 				require.InDelta(t, 1000*tokens*float64(c.shape.TopK)/float64(c.gpus), tr.Pairs[rank*c.gpus+g], float64(per))
-				require.Equal(t, int64(math.Round(1000*tokens*e.Hit(g*per, per))), tr.GPUHits[rank*c.gpus+g])
+				require.Equal(t, int64(math.Round(1000*tokens*hitOf(c.shape, g*per, per))), tr.GPUHits[rank*c.gpus+g])
 			}
 			for s := range tr.Servers {
-				require.Equal(t, int64(math.Round(1000*tokens*e.Hit(s*per*c.perNode, per*c.perNode))), tr.ServerHits[rank*tr.Servers+s])
+				require.Equal(t, int64(math.Round(1000*tokens*hitOf(c.shape, s*per*c.perNode, per*c.perNode))), tr.ServerHits[rank*tr.Servers+s])
 			}
 		}
 		require.InDelta(t, 1, tr.Imbalance(), 1e-6)
