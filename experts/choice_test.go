@@ -9,7 +9,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
-
 )
 
 // pairs returns the probability of each set of two that are drawn one after
