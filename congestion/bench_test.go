@@ -78,10 +78,10 @@ func BenchmarkController(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			c := DefaultConfig()
 			c.Algorithm = name
-			ctl, err := New(c, 400*units.Gbps)
+			ctl, err := New(c, Line{400 * units.Gbps, 4096})
 			require.NoError(b, err)
 			for range benchFlows {
-				ctl.OnCNP(ctl.Open(0), 0)
+				ctl.OnCNP(ctl.Open(0, Route{}), 0)
 			}
 			b.ReportAllocs()
 			b.ResetTimer()

@@ -17,6 +17,13 @@ type Config struct {
 	DCQCN DCQCNConfig `yaml:"dcqcn"`
 	// None is used by "none".
 	None NoneConfig `yaml:"none"`
+	// HPCC is used by "hpcc".
+	HPCC HPCCConfig `yaml:"hpcc"`
+	// Swift is used by "swift".
+	Swift SwiftConfig `yaml:"swift"`
+	// INT is the telemetry that switches write into packets, where something
+	// reads it: "hpcc" does.
+	INT INTConfig `yaml:"int"`
 	// ECN is when switches mark.
 	ECN ECNConfig `yaml:"ecn"`
 	// Buffer is the switches' packet memory and PFC.
@@ -30,6 +37,9 @@ func DefaultConfig() Config {
 		Algorithm: "dcqcn",
 		DCQCN:     DefaultDCQCN(),
 		None:      DefaultNone(),
+		HPCC:      DefaultHPCC(),
+		Swift:     DefaultSwift(),
+		INT:       DefaultINT(),
 		ECN:       DefaultECN(),
 		Buffer:    DefaultBuffer(),
 	}
@@ -41,6 +51,9 @@ func (c Config) Validate() error {
 	oneOf(&ps, "algorithm", c.Algorithm, Algorithms())
 	ps.Nest("dcqcn", c.DCQCN.Validate())
 	ps.Nest("none", c.None.Validate())
+	ps.Nest("hpcc", c.HPCC.Validate())
+	ps.Nest("swift", c.Swift.Validate())
+	ps.Nest("int", c.INT.Validate())
 	ps.Nest("ecn", c.ECN.Validate())
 	ps.Nest("buffer", c.Buffer.Validate())
 	return ps.Err()

@@ -29,7 +29,7 @@ func TestValidate(t *testing.T) {
 		change    func(*Config)
 	}{
 		{"algorithm", "did you mean dcqcn?", func(c *Config) { c.Algorithm = "dcqn" }},
-		{"algorithm", "known: dcqcn, none", func(c *Config) { c.Algorithm = "swift" }},
+		{"algorithm", "known: dcqcn, none, hpcc, swift", func(c *Config) { c.Algorithm = "timely" }},
 		{"dcqcn.preset", "did you mean nvidia?", func(c *Config) { c.DCQCN.Preset = "nvdia" }},
 		{"dcqcn.notify", "known: cnp, ack", func(c *Config) { c.DCQCN.Notify = "" }},
 		{"dcqcn.cnp_interval", "0s to 1s", func(c *Config) { c.DCQCN.CNPInterval = -1 }},
@@ -150,7 +150,7 @@ func TestPresets(t *testing.T) {
 	require.EqualError(t, d.SetPreset("papper"), `"papper" is not a known preset; did you mean paper?`)
 	require.EqualError(t, e.SetPreset("x"), `"x" is not a known preset; known: alibaba, conweave, paper, simai, sonic`)
 	require.EqualError(t, b.SetPreset("sonic-tomahawk"), `"sonic-tomahawk" is not a known preset; did you mean sonic-tomahawk5?`)
-	require.Equal(t, DefaultConfig(), Config{"dcqcn", d, DefaultNone(), e, b}, "a refused name changes nothing")
+	require.Equal(t, DefaultConfig(), Config{"dcqcn", d, DefaultNone(), DefaultHPCC(), DefaultSwift(), DefaultINT(), e, b}, "a refused name changes nothing")
 }
 
 // TestPresetsInYAML: what is written beside a preset overrides it, wherever it
@@ -193,7 +193,7 @@ func TestNewRefusesRates(t *testing.T) {
 	for _, line := range []units.Rate{0, -1, 200 * units.Tbps} {
 		for _, a := range Algorithms() {
 			c.Algorithm = a
-			_, err := New(c, line)
+			_, err := New(c, Line{line, 4096})
 			require.ErrorContains(t, err, "line rate", a)
 		}
 	}
@@ -209,12 +209,12 @@ func TestNewRefusesRates(t *testing.T) {
 	_, err = NewDCQCN(c.DCQCN, 25*units.Gbps)
 	require.ErrorContains(t, err, "g: ")
 	c.Algorithm = "dcqcn"
-	ctl, err := New(c, 25*units.Gbps)
+	ctl, err := New(c, Line{25 * units.Gbps, 4096})
 	require.Error(t, err)
 	require.Nil(t, ctl)
 	c.Algorithm = "dctcp"
-	_, err = New(c, 25*units.Gbps)
-	require.EqualError(t, err, `"dctcp" is not a known algorithm; known: dcqcn, none`)
+	_, err = New(c, Line{25 * units.Gbps, 4096})
+	require.EqualError(t, err, `"dctcp" is not a known algorithm; known: dcqcn, none, hpcc, swift`)
 	c.None.Window = -1
 	_, err = NewNone(c.None, 25*units.Gbps)
 	require.Error(t, err)

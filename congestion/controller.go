@@ -10,14 +10,51 @@ import (
 // NoWindow is the window of a flow that has none.
 const NoWindow units.Bytes = math.MaxInt64
 
-// An Ack is what an acknowledgement tells the sender.
+// An Ack is what an acknowledgement tells the sender. An algorithm reads what its
+// Needs name; the rest may be missing.
 type Ack struct {
 	// Bytes is the payload that it acknowledges for the first time.
 	Bytes units.Bytes
-	// Marked is whether the packet that it answers carried a congestion mark.
-	Marked bool
-	// RTT is the time since that packet was sent, 0 when it was not taken.
+	// RTT is the time since the packet that it answers was sent, 0 when it was not
+	// taken.
 	RTT sim.Time
+	// Hops is the telemetry of the switches that the packet passed, in the order of
+	// the path, and Path the path's identity: another one has another number.
+	Hops []INTHop
+	Path uint32
+	// Acked is the first packet that is not acknowledged and Next the one that the
+	// sender will send next, in any numbering that goes up, modulo 2^32.
+	Acked, Next uint32
+	// Marked is whether the packet carried a congestion mark.
+	Marked bool
+}
+
+// A Route is what a flow's path is like when nothing else is on it.
+type Route struct {
+	// RTT is the time from the first bit of a full packet to the last of its
+	// acknowledgement.
+	RTT sim.Time
+	// Hops is the number of switches.
+	Hops int
+}
+
+// A Line is a NIC's port: its rate and the payload of a full packet.
+type Line struct {
+	Rate units.Rate
+	MTU  units.Bytes
+}
+
+// Needs is what an algorithm needs of the engine beside acknowledgements. Who
+// does not need something does not pay for it.
+type Needs struct {
+	// Marks are congestion marks (ECN), as CNPs or echoed in acknowledgements.
+	Marks bool
+	// RTT is the time stamp of every packet.
+	RTT bool
+	// INT is telemetry in every packet and back, at its bytes.
+	INT bool
+	// OnePath is that packets of a flow may not take different paths.
+	OnePath bool
 }
 
 // A FlowID names a flow within its Controller. IDs of closed flows are reused.
@@ -27,18 +64,26 @@ type FlowID int32
 // any algorithm behind one face, for an engine that chooses by name.
 type Controller interface {
 	// Open begins a flow.
-	Open(now sim.Time) FlowID
+	Open(now sim.Time, r Route) FlowID
 	// Close ends it.
 	Close(f FlowID)
 	// OnSend reports that n bytes, headers included, are sent beginning now, and
 	// returns the earliest instant of the next packet as far as the flow's rate
 	// is concerned.
 	OnSend(f FlowID, now sim.Time, n units.Bytes) sim.Time
-	// OnAck reports an acknowledgement, OnCNP a congestion notification packet.
+	// OnAck reports an acknowledgement, OnCNP a congestion notification packet,
+	// OnLoss a loss that the receiver has told of, OnTimeout one that only silence
+	// has told of.
 	OnAck(f FlowID, now sim.Time, a Ack)
 	OnCNP(f FlowID, now sim.Time)
+	OnLoss(f FlowID, now sim.Time)
+	OnTimeout(f FlowID, now sim.Time)
+	// Hold has the flow stand still for a time that ends now, as if it had not
+	// been.
+	Hold(f FlowID, by sim.Time)
 	// Rate is the flow's rate as of now; Window is the most bytes that it may
-	// have sent and not acknowledged.
+	// have sent and not acknowledged. A flow with nothing under way may send one
+	// packet whatever its window.
 	Rate(f FlowID, now sim.Time) units.Rate
 	Window(f FlowID, now sim.Time) units.Bytes
 	// NextDeadline is when Rate or Window will change next if nothing is called
@@ -46,19 +91,20 @@ type Controller interface {
 	NextDeadline(f FlowID) sim.Time
 }
 
+// An algorithm is a row of the table: the name that scenarios use, which is also
+// that of its section of Config, what it needs, and how to make it.
+type algorithm struct {
+	name  string
+	needs Needs
+	make  func(c Config, l Line) (Controller, error)
+}
+
 // algorithms is the table of the algorithms.
-var algorithms = []struct {
-	name string
-	make func(c Config, line units.Rate) (Controller, error)
-}{
-	{"dcqcn", func(c Config, line units.Rate) (Controller, error) {
-		d, err := NewDCQCN(c.DCQCN, line)
-		return &dcqcnFlows{DCQCN: d}, err
-	}},
-	{"none", func(c Config, line units.Rate) (Controller, error) {
-		n, err := NewNone(c.None, line)
-		return &noneFlows{None: n}, err
-	}},
+var algorithms = []algorithm{
+	{"dcqcn", Needs{Marks: true}, newDCQCNFlows},
+	{"none", Needs{}, newNoneFlows},
+	{"hpcc", Needs{INT: true, OnePath: true}, newHPCCFlows},
+	{"swift", Needs{RTT: true}, newSwiftFlows},
 }
 
 // Algorithms lists the valid values of Config.Algorithm.
@@ -70,12 +116,24 @@ func Algorithms() []string {
 	return names
 }
 
-// New makes the controller that c.Algorithm names, for NICs of a line rate. It
-// fails when the name is unknown or the algorithm's settings are not valid.
-func New(c Config, line units.Rate) (Controller, error) {
+// NeedsOf is what the algorithm that c names needs; nothing for an unknown one.
+func NeedsOf(c Config) Needs {
 	for _, a := range algorithms {
 		if a.name == c.Algorithm {
-			ctl, err := a.make(c, line)
+			return a.needs
+		}
+	}
+	return Needs{}
+}
+
+// New makes the controller that c.Algorithm names, for NICs of a line. It fails
+// when the name is unknown or the algorithm's settings are not valid.
+func New(c Config, l Line) (Controller, error) { return newOf(algorithms, c, l) }
+
+func newOf(table []algorithm, c Config, l Line) (Controller, error) {
+	for _, a := range table {
+		if a.name == c.Algorithm {
+			ctl, err := a.make(c, l)
 			if err != nil {
 				return nil, err
 			}
@@ -105,13 +163,29 @@ func (s *flows[S]) open() FlowID {
 // Close implements Controller.
 func (s *flows[S]) Close(f FlowID) { s.free = append(s.free, f) }
 
+// deaf answers for an algorithm that does not listen to some events, and changes
+// nothing by itself.
+type deaf struct{}
+
+func (deaf) OnCNP(FlowID, sim.Time)       {}
+func (deaf) OnLoss(FlowID, sim.Time)      {}
+func (deaf) OnTimeout(FlowID, sim.Time)   {}
+func (deaf) Hold(FlowID, sim.Time)        {}
+func (deaf) NextDeadline(FlowID) sim.Time { return sim.Never }
+
 // dcqcnFlows is DCQCN as a Controller.
 type dcqcnFlows struct {
+	deaf
 	*DCQCN
 	flows[RP]
 }
 
-func (c *dcqcnFlows) Open(now sim.Time) FlowID {
+func newDCQCNFlows(c Config, l Line) (Controller, error) {
+	d, err := NewDCQCN(c.DCQCN, l.Rate)
+	return &dcqcnFlows{DCQCN: d}, err
+}
+
+func (c *dcqcnFlows) Open(now sim.Time, _ Route) FlowID {
 	f := c.open()
 	c.Start(&c.states[f], now)
 	return f
@@ -125,6 +199,8 @@ func (c *dcqcnFlows) OnAck(f FlowID, now sim.Time, a Ack) { c.DCQCN.OnAck(&c.sta
 
 func (c *dcqcnFlows) OnCNP(f FlowID, now sim.Time) { c.DCQCN.OnCNP(&c.states[f], now) }
 
+func (c *dcqcnFlows) Hold(f FlowID, by sim.Time) { c.DCQCN.Hold(&c.states[f], by) }
+
 func (c *dcqcnFlows) Rate(f FlowID, now sim.Time) units.Rate { return c.DCQCN.Rate(&c.states[f], now) }
 
 func (c *dcqcnFlows) Window(f FlowID, now sim.Time) units.Bytes {
@@ -135,11 +211,17 @@ func (c *dcqcnFlows) NextDeadline(f FlowID) sim.Time { return c.DCQCN.NextDeadli
 
 // noneFlows is None as a Controller.
 type noneFlows struct {
+	deaf
 	*None
 	flows[struct{}]
 }
 
-func (c *noneFlows) Open(sim.Time) FlowID { return c.open() }
+func newNoneFlows(c Config, l Line) (Controller, error) {
+	n, err := NewNone(c.None, l.Rate)
+	return &noneFlows{None: n}, err
+}
+
+func (c *noneFlows) Open(sim.Time, Route) FlowID { return c.open() }
 
 func (c *noneFlows) OnSend(_ FlowID, now sim.Time, n units.Bytes) sim.Time {
 	return c.None.OnSend(now, n)
@@ -147,10 +229,6 @@ func (c *noneFlows) OnSend(_ FlowID, now sim.Time, n units.Bytes) sim.Time {
 
 func (c *noneFlows) OnAck(FlowID, sim.Time, Ack) {}
 
-func (c *noneFlows) OnCNP(FlowID, sim.Time) {}
-
 func (c *noneFlows) Rate(FlowID, sim.Time) units.Rate { return c.line }
 
 func (c *noneFlows) Window(FlowID, sim.Time) units.Bytes { return c.None.Window() }
-
-func (c *noneFlows) NextDeadline(FlowID) sim.Time { return sim.Never }

@@ -18,7 +18,7 @@ func TestControllerIsDCQCN(t *testing.T) {
 		c := DefaultConfig()
 		var line units.Rate
 		c.DCQCN, line = anyDCQCN(t)
-		ctl, err := New(c, line)
+		ctl, err := New(c, Line{line, 4096})
 		require.NoError(t, err)
 		d, err := NewDCQCN(c.DCQCN, line)
 		require.NoError(t, err)
@@ -26,7 +26,7 @@ func TestControllerIsDCQCN(t *testing.T) {
 		var ids [n]FlowID
 		var alone [n]RP
 		for i := range ids {
-			ids[i] = ctl.Open(0)
+			ids[i] = ctl.Open(0, Route{})
 			d.Start(&alone[i], 0)
 		}
 		for _, h := range anyHappenings(t) {
@@ -34,7 +34,7 @@ func TestControllerIsDCQCN(t *testing.T) {
 			f, id := &alone[i], ids[i]
 			if rapid.IntRange(0, 15).Draw(t, "restart") == 0 {
 				ctl.Close(id)
-				ids[i] = ctl.Open(h.at)
+				ids[i] = ctl.Open(h.at, Route{})
 				require.Equal(t, id, ids[i], "the ID is reused")
 				d.Start(f, h.at)
 			}
@@ -59,10 +59,10 @@ func TestControllerIsDCQCN(t *testing.T) {
 func TestNone(t *testing.T) {
 	c := DefaultConfig()
 	c.Algorithm = "none"
-	ctl, err := New(c, 400*units.Gbps)
+	ctl, err := New(c, Line{400 * units.Gbps, 4096})
 	require.NoError(t, err)
-	f := ctl.Open(5)
-	g := ctl.Open(5)
+	f := ctl.Open(5, Route{})
+	g := ctl.Open(5, Route{})
 	require.NotEqual(t, f, g)
 	require.Equal(t, NoWindow, ctl.Window(f, 5))
 	ctl.OnCNP(f, 6)
@@ -71,7 +71,7 @@ func TestNone(t *testing.T) {
 	require.Equal(t, sim.Time(7+82880), ctl.OnSend(f, 7, 4144))
 	require.Equal(t, sim.Never, ctl.NextDeadline(f))
 	ctl.Close(f)
-	require.Equal(t, f, ctl.Open(9))
+	require.Equal(t, f, ctl.Open(9, Route{}))
 
 	c.None.Window = 128 * 4096
 	n, err := NewNone(c.None, 100*units.Gbps)

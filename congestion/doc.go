@@ -8,7 +8,7 @@
 //   - HPCC, which follows telemetry, and Swift, which follows delay: windows;
 //   - CreditScheduler and CreditSender, the two ends of receiver credits; and on
 //     them GSE: DGSQ and Uplinks at the source, Sequencer at the egress. The
-//     packet engine does not run these yet, nor HPCC and Swift;
+//     packet engine does not run these yet;
 //   - INT, in-band telemetry, and INTMeter, what follows from it;
 //   - Marker, the ECN marking of an egress queue;
 //   - Buffer, a switch's shared buffer with its dynamic thresholds, headroom and
@@ -41,8 +41,9 @@
 //
 // # Another algorithm
 //
-// A file with a config, a state and the methods of Controller, and a line in the
-// table of controller.go, add an algorithm. The engine calls DCQCN's methods
-// directly, on the state within its own queue pair; through Controller it runs
-// any algorithm by name, at the price of an indirect call.
+// A file with a config, a state and the methods of Controller, a field in Config,
+// and a line in the table of controller.go, add an algorithm: docs/extending.md
+// has an example. The engine calls DCQCN's methods directly, on the state within
+// its own queue pair; all others it runs through Controller, by name, at the price
+// of an indirect call.
 package congestion

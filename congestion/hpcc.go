@@ -48,18 +48,6 @@ type HPCCFlow struct {
 	begun bool   // last has been set
 }
 
-// An INTAck is an acknowledgement that brings the telemetry of the packet that it
-// answers.
-type INTAck struct {
-	// Acked is the first packet that is not acknowledged and Next the one that the
-	// sender will send next, in any numbering that goes up, modulo 2^32.
-	Acked, Next uint32
-	// Path is the identity of the packet's path: another one has another number.
-	Path uint32
-	// Hops is the telemetry of the switches in the order of the path.
-	Hops []INTHop
-}
-
 // Start makes f the state of a new flow on a path whose round trip without queues
 // is rtt. It begins at line rate with one bandwidth-delay product (paper, section
 // 3.2); as in HPCC-ns3, the path is taken for full until telemetry says otherwise.
@@ -79,7 +67,7 @@ func (h *HPCC) bytes(f *HPCCFlow, r units.Rate) float64 {
 }
 
 // OnAck takes in an acknowledgement (algorithm 1, NewAck).
-func (h *HPCC) OnAck(f *HPCCFlow, a INTAck) {
+func (h *HPCC) OnAck(f *HPCCFlow, a Ack) {
 	full := f.begun && int32(a.Acked-f.last) > 0
 	if f.begun && !full && !h.fastReact {
 		return
@@ -126,3 +114,34 @@ func (h *HPCC) Window(f *HPCCFlow) units.Bytes { return units.Bytes(f.window) }
 
 // Utilisation is U, what the flow believes of the busiest link of its path.
 func (h *HPCC) Utilisation(f *HPCCFlow) float64 { return f.meter.U() }
+
+// hpccFlows is HPCC as a Controller.
+type hpccFlows struct {
+	deaf
+	*HPCC
+	flows[HPCCFlow]
+}
+
+func newHPCCFlows(c Config, l Line) (Controller, error) {
+	h, err := NewHPCC(c.HPCC, l.Rate)
+	return &hpccFlows{HPCC: h}, err
+}
+
+func (c *hpccFlows) Open(_ sim.Time, r Route) FlowID {
+	f := c.open()
+	c.Start(&c.states[f], r.RTT)
+	return f
+}
+
+func (c *hpccFlows) OnSend(f FlowID, now sim.Time, n units.Bytes) sim.Time {
+	return c.HPCC.OnSend(&c.states[f], now, n)
+}
+
+func (c *hpccFlows) OnAck(f FlowID, _ sim.Time, a Ack) { c.HPCC.OnAck(&c.states[f], a) }
+
+// Hold moves what is known of the switches' clocks.
+func (c *hpccFlows) Hold(f FlowID, by sim.Time) { c.states[f].meter.Hold(by) }
+
+func (c *hpccFlows) Rate(f FlowID, _ sim.Time) units.Rate { return c.HPCC.Rate(&c.states[f]) }
+
+func (c *hpccFlows) Window(f FlowID, _ sim.Time) units.Bytes { return c.HPCC.Window(&c.states[f]) }

@@ -8,7 +8,8 @@ import (
 
 // HPCCConfig holds the constants of HPCC. Sources: "paper" is Li et al., HPCC:
 // High Precision Congestion Control, SIGCOMM 2019; "HPCC-ns3" its authors'
-// simulator.
+// simulator. HPCC reacts to every acknowledgement: packet.transport.ack_every of 1
+// is what it was made for; with more it hears of as many packets less.
 type HPCCConfig struct {
 	// Preset names the set of constants to start from: see HPCCPresets. What is
 	// written beside it overrides it.

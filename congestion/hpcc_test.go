@@ -17,9 +17,9 @@ type hpccPacer struct {
 	f HPCCFlow
 }
 
-func (p *hpccPacer) window() units.Bytes                        { return p.h.Window(&p.f) }
-func (p *hpccPacer) send(now sim.Time, n units.Bytes) sim.Time  { return p.h.OnSend(&p.f, now, n) }
-func (p *hpccPacer) ack(_, _ sim.Time, _ units.Bytes, a INTAck) { p.h.OnAck(&p.f, a) }
+func (p *hpccPacer) window() units.Bytes                       { return p.h.Window(&p.f) }
+func (p *hpccPacer) send(now sim.Time, n units.Bytes) sim.Time { return p.h.OnSend(&p.f, now, n) }
+func (p *hpccPacer) ack(_, _ sim.Time, _ units.Bytes, a Ack)   { p.h.OnAck(&p.f, a) }
 func newHPCCPacer(t *testing.T, c HPCCConfig, line units.Rate, rtt sim.Time) *hpccPacer {
 	h, err := NewHPCC(c, line)
 	require.NoError(t, err)
@@ -139,7 +139,7 @@ func TestHPCCBounds(t *testing.T) {
 				hops[k].Queue = units.Bytes(rapid.Int64Range(0, 1<<30).Draw(t, "queue"))
 				hops[k].Rate = units.Rate(rapid.SampledFrom([]int64{0, 1, int64(400 * units.Gbps)}).Draw(t, "rate"))
 			}
-			h.OnAck(&f, INTAck{
+			h.OnAck(&f, Ack{
 				Acked: rapid.Uint32().Draw(t, "acked"), Next: rapid.Uint32().Draw(t, "next"),
 				Path: rapid.Uint32Range(0, 1).Draw(t, "path"), Hops: hops,
 			})
@@ -164,7 +164,7 @@ func TestHPCCState(t *testing.T) {
 		for k := range hops {
 			hops[k] = INTHop{At: sim.Time(i) * sim.Microsecond, Sent: units.Bytes(i) * 4160, Rate: 400 * units.Gbps}
 		}
-		p.h.OnAck(&p.f, INTAck{Acked: i, Next: i + 30, Hops: hops})
+		p.h.OnAck(&p.f, Ack{Acked: i, Next: i + 30, Hops: hops})
 		p.h.OnSend(&p.f, sim.Time(i)*sim.Microsecond, 4160)
 	}))
 }
@@ -184,7 +184,7 @@ func BenchmarkHPCC(b *testing.B) {
 		for k := range hops {
 			hops[k] = INTHop{At: sim.Time(n) * sim.Nanosecond, Sent: units.Bytes(n) * 40, Rate: 400 * units.Gbps}
 		}
-		h.OnAck(&flows[n%(1<<12)], INTAck{Acked: n, Next: n + 100, Hops: hops})
+		h.OnAck(&flows[n%(1<<12)], Ack{Acked: n, Next: n + 100, Hops: hops})
 	}
 	b.ReportMetric(float64(unsafe.Sizeof(HPCCFlow{})), "B/flow")
 }

@@ -183,6 +183,13 @@ func (m *INTMeter) Start(u float64) { m.u, m.hops = u, 0 }
 // U is the estimate.
 func (m *INTMeter) U() float64 { return m.u }
 
+// Hold has m forget a time that ends now, in which nothing was sent.
+func (m *INTMeter) Hold(by sim.Time) {
+	for i := range m.last[:m.hops] {
+		m.last[i].At += by
+	}
+}
+
 // Observe takes in the telemetry that a packet has collected, in the order of the
 // switches, and says whether the estimate has moved. A packet is compared with
 // the one before it:

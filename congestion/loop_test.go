@@ -110,7 +110,7 @@ func (p *pipe) start(now sim.Time) {
 type pacer interface {
 	window() units.Bytes
 	send(now sim.Time, n units.Bytes) sim.Time
-	ack(now sim.Time, rtt sim.Time, n units.Bytes, a INTAck)
+	ack(now sim.Time, rtt sim.Time, n units.Bytes, a Ack)
 }
 
 // A toyFlow has so many packets to send, or always one more.
@@ -158,7 +158,7 @@ func (f *toyFlow) hop(now sim.Time, i int, sent sim.Time, hops []INTHop) {
 		f.done = now
 		f.rtts += (now - sent).Microseconds()
 		f.count++
-		f.pacer.ack(now, now-sent, f.size, INTAck{Acked: f.acked, Next: f.next, Hops: hops})
+		f.pacer.ack(now, now-sent, f.size, Ack{Acked: f.acked, Next: f.next, Hops: hops})
 		f.pump(now)
 	})
 }

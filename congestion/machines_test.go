@@ -138,7 +138,7 @@ func (s *hpccStory) step(t *testing.T, words []string) given {
 	default:
 		require.Equal(t, "ack", words[1])
 		acked, next, _ := strings.Cut(words[2], "/")
-		a := INTAck{Acked: uint32(whole(t, acked)), Next: uint32(whole(t, next))}
+		a := Ack{Acked: uint32(whole(t, acked)), Next: uint32(whole(t, next))}
 		for _, w := range words[3:] {
 			if n, ok := strings.CutPrefix(w, "path="); ok {
 				a.Path = uint32(whole(t, n))

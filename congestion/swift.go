@@ -158,3 +158,38 @@ func (s *Swift) Rate(f *SwiftFlow) units.Rate {
 // acknowledged. An engine lets a flow with none under way send one packet
 // whatever its window.
 func (s *Swift) Window(f *SwiftFlow) units.Bytes { return units.Bytes(f.cwnd * float64(s.mtu)) }
+
+// swiftFlows is Swift as a Controller.
+type swiftFlows struct {
+	deaf
+	*Swift
+	flows[SwiftFlow]
+}
+
+func newSwiftFlows(c Config, l Line) (Controller, error) {
+	s, err := NewSwift(c.Swift, l.Rate, l.MTU)
+	return &swiftFlows{Swift: s}, err
+}
+
+func (c *swiftFlows) Open(_ sim.Time, r Route) FlowID {
+	f := c.open()
+	c.Start(&c.states[f], r.RTT, r.Hops)
+	return f
+}
+
+func (c *swiftFlows) OnSend(f FlowID, now sim.Time, n units.Bytes) sim.Time {
+	return c.Swift.OnSend(&c.states[f], now, n)
+}
+
+func (c *swiftFlows) OnAck(f FlowID, now sim.Time, a Ack) { c.Swift.OnAck(&c.states[f], now, a) }
+
+func (c *swiftFlows) OnLoss(f FlowID, now sim.Time) { c.Swift.OnLoss(&c.states[f], now) }
+
+func (c *swiftFlows) OnTimeout(f FlowID, now sim.Time) { c.Swift.OnTimeout(&c.states[f], now) }
+
+// Hold moves the last decrease.
+func (c *swiftFlows) Hold(f FlowID, by sim.Time) { c.states[f].fellAt += by }
+
+func (c *swiftFlows) Rate(f FlowID, _ sim.Time) units.Rate { return c.Swift.Rate(&c.states[f]) }
+
+func (c *swiftFlows) Window(f FlowID, _ sim.Time) units.Bytes { return c.Swift.Window(&c.states[f]) }

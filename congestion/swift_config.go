@@ -123,9 +123,10 @@ func (c SwiftConfig) Validate() error {
 	if c.Preset != "" {
 		oneOf(&ps, "preset", c.Preset, SwiftPresets())
 	}
-	if c.BaseTarget == 0 {
+	if c.BaseTarget == 0 || c.TargetRTTs != 0 {
 		within(&ps, "target_rtts", c.TargetRTTs, 1, 1000)
-	} else {
+	}
+	if c.BaseTarget != 0 {
 		within(&ps, "base_target", c.BaseTarget, minTimer, maxTimer)
 	}
 	within(&ps, "hop_delay", c.HopDelay, 0, sim.Millisecond)
@@ -142,7 +143,7 @@ func (c SwiftConfig) Validate() error {
 		within(&ps, "max_window", c.MaxWindow, max(1, c.MinWindow), mostWindow)
 	}
 	if c.InitialWindow != 0 {
-		within(&ps, "initial_window", c.InitialWindow, c.MinWindow, mostWindow)
+		within(&ps, "initial_window", c.InitialWindow, max(leastWindow, c.MinWindow), mostWindow)
 	}
 	within(&ps, "reset_timeouts", c.ResetTimeouts, 1, 100)
 	return ps.Err()

@@ -18,7 +18,7 @@ type swiftPacer struct {
 
 func (p *swiftPacer) window() units.Bytes                       { return p.s.Window(&p.f) }
 func (p *swiftPacer) send(now sim.Time, n units.Bytes) sim.Time { return p.s.OnSend(&p.f, now, n) }
-func (p *swiftPacer) ack(now, rtt sim.Time, n units.Bytes, _ INTAck) {
+func (p *swiftPacer) ack(now, rtt sim.Time, n units.Bytes, _ Ack) {
 	p.s.OnAck(&p.f, now, Ack{Bytes: n, RTT: rtt})
 }
 
@@ -129,7 +129,7 @@ func TestSwiftState(t *testing.T) {
 	now := sim.Time(0)
 	require.Zero(t, testing.AllocsPerRun(100, func() {
 		now += sim.Microsecond
-		p.ack(now, 9*sim.Microsecond, 4096, INTAck{})
+		p.ack(now, 9*sim.Microsecond, 4096, Ack{})
 		p.send(now, 4160)
 	}))
 }

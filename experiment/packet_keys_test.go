@@ -9,6 +9,9 @@ const (
 	rises   = "congestion.dcqcn.increase_timer=10us"
 	marks   = "congestion.ecn.thresholds=[{rate:_100Gbps,_kmin:_100kB,_kmax:_200kB,_pmax:_0.5}]"
 
+	hpcc  = "congestion.algorithm=hpcc"
+	swift = "congestion.algorithm=swift"
+
 	oneClass = "one traffic class crosses servers here, and a note says that the mode never acted; fabric/packet tests two"
 )
 
@@ -80,6 +83,41 @@ func packetKeys() []change {
 		{key: "congestion.dcqcn.initial_rate", value: "100Gbps"},
 		{key: "congestion.dcqcn.window", value: "100kB"},
 		{key: "congestion.dcqcn.window_follows_rate", value: "true", on: "congestion.dcqcn.window=1MB"},
+
+		{key: "congestion.algorithm", value: "hpcc"},
+		{key: "congestion.algorithm", value: "swift"},
+		{key: "congestion.hpcc.eta", value: "0.5", does: idle, why: "congestion.algorithm is dcqcn"},
+		{key: "congestion.hpcc.preset", value: "hpcc-ns3", on: hpcc},
+		{key: "congestion.hpcc.eta", value: "0.9", on: hpcc},
+		{key: "congestion.hpcc.max_stage", value: "1", on: hpcc},
+		{key: "congestion.hpcc.rate_ai", value: "1Gbps", on: hpcc},
+		{key: "congestion.hpcc.scale_from", value: "50Gbps", on: hpcc},
+		{key: "congestion.hpcc.fast_react", value: "false", on: hpcc},
+		{key: "congestion.hpcc.base_rtt", value: "20us", on: hpcc},
+		{key: "congestion.hpcc.min_rate", value: "20Gbps", on: hpcc},
+		{key: "congestion.swift.preset", value: "htsim", on: swift},
+		{key: "congestion.swift.base_target", value: "15us", on: swift},
+		{key: "congestion.swift.target_rtts", value: "2", on: swift},
+		{key: "congestion.swift.hop_delay", value: "1us", on: swift},
+		{key: "congestion.swift.flow_scaling", value: "1", on: swift},
+		{key: "congestion.swift.scaling_min_window", value: "1", on: swift},
+		{key: "congestion.swift.scaling_max_window", value: "50", on: swift},
+		{key: "congestion.swift.ai", value: "4", on: swift},
+		{key: "congestion.swift.beta", value: "0.4", on: swift},
+		{key: "congestion.swift.max_mdf", value: "0.2", on: swift},
+		{key: "congestion.swift.min_window", value: "30", on: swift},
+		{key: "congestion.swift.max_window", value: "20", on: swift},
+		{key: "congestion.swift.initial_window", value: "10", on: swift},
+		{key: "congestion.swift.reset_timeouts", value: "1", on: swift + " packet.transport.timeout=20us " + losses},
+		{key: "congestion.int.preset", value: "hpcc-ns3", on: hpcc},
+		{key: "congestion.int.header_bytes", value: "10B", on: hpcc},
+		{key: "congestion.int.hop_bytes", value: "4B", on: hpcc},
+		{key: "congestion.int.reserved_hops", value: "4", on: hpcc},
+		{key: "congestion.int.reserved_hops", value: "0", on: hpcc, does: refused},
+		{key: "congestion.int.time_unit", value: "1us", on: hpcc},
+		{key: "congestion.int.bytes_unit", value: "10kB", on: hpcc},
+		{key: "congestion.int.queue_unit", value: "100kB", on: hpcc},
+		{key: "congestion.int.scale_from", value: "100Mbps", on: hpcc + " congestion.int.bytes_unit=100B"},
 
 		{key: "congestion.ecn.preset", value: "sonic"},
 		{key: "congestion.ecn.thresholds[0].rate", value: "200Gbps", on: marks},

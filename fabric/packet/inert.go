@@ -1,10 +1,15 @@
 package packet
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/tgssim/tgssim/congestion"
+)
 
 // acted remembers which settings have had an effect that no counter shows.
 type acted struct {
 	requestLimit, qpLimit, wqe, drain bool
+	cut                               bool // a controller has made a window smaller
 }
 
 // An Inert is a setting that was chosen and has not acted: the run would have
@@ -36,11 +41,13 @@ func (n *Network) Inert() []Inert {
 			marked += m
 		}
 	}
-	dcqcn := c.Congestion.Algorithm == "dcqcn"
+	algorithm := c.Congestion.Algorithm
+	dcqcn, controlled := algorithm == "dcqcn", len(n.nics) > 0 && n.nics[0].ctl != nil
 	add(marked == 0, "congestion.ecn", "no packet was marked: the longest queue was "+
 		bytesText(depth)+", the least kmin is "+bytesText(int64(n.leastKmin)))
 	add(dcqcn && k.CNPs == 0 && marked == 0, "congestion.dcqcn", "no sender was ever notified of congestion, so all sent at line rate")
-	add(!dcqcn && marked > 0, "congestion.ecn", "packets were marked, but congestion control is "+c.Congestion.Algorithm+" and does not listen")
+	add(controlled && !n.acted.cut, "congestion."+algorithm, "no window ever became smaller, so all sent at line rate")
+	add(!congestion.NeedsOf(c.Congestion).Marks && marked > 0, "congestion.ecn", "packets were marked, but congestion control is "+algorithm+" and does not listen")
 	add(len(c.Congestion.Buffer.Lossless) > 0 && k.Pauses == 0, "congestion.buffer.lossless",
 		"nothing was ever paused: no ingress group reached its threshold; the longest queue was "+bytesText(depth))
 	lost := int64(0)
@@ -70,8 +77,10 @@ func (n *Network) idle(list []Inert) []Inert {
 	c, p := n.config.Congestion, n.config.Packet
 	add(n.windowBDP == 0 && p.Transport.WindowBDP > 0, "packet.transport.window_bdp",
 		"it is the window where congestion.algorithm is none and has no window of its own; here it is "+c.Algorithm)
-	add(c.Algorithm != "dcqcn", "congestion.dcqcn", "congestion control is "+c.Algorithm)
-	add(c.Algorithm != "none", "congestion.none", "congestion control is "+c.Algorithm)
+	for _, name := range congestion.Algorithms() {
+		add(c.Algorithm != name, "congestion."+name, "congestion control is "+c.Algorithm)
+	}
+	add(n.telemetry == nil, "congestion.int", "nothing reads telemetry, so switches stamp none")
 	add(!n.selective, "packet.transport.reorder_window", "recovery is go-back-N, which takes nothing out of order")
 	add(!n.selective, "packet.transport.reorder_tolerance", "recovery is go-back-N, which takes nothing out of order")
 	add(p.Path.Choice != PathStatic, "packet.path.index", "it chooses among static paths, and the choice is "+p.Path.Choice)

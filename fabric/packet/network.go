@@ -26,6 +26,8 @@ type Network struct {
 	local fabric.Network
 
 	packets    []packet
+	telemetry  []record // by packet; nil when switches stamp nothing
+	int        *congestion.INT
 	freePacket uint32
 	inUse      int
 
@@ -113,6 +115,7 @@ type settings struct {
 	cnpPerPort       bool
 	pauseResponse    sim.Time
 	faulty           bool
+	stamping         bool // data packets carry the time at which they were sent
 }
 
 // Kinds of events, and what their argument is.
@@ -166,11 +169,17 @@ func New(s Settings, engine *sim.Engine, g *topology.Graph, seed uint64) (*Netwo
 		n.depths = make([][2]depth, len(g.Links))
 	}
 	n.apply(s, seed)
+	if congestion.NeedsOf(s.Congestion).INT {
+		if err := n.layTelemetry(s); err != nil {
+			return nil, err
+		}
+	}
 	if err := n.layPorts(); err != nil {
 		return nil, err
 	}
-	if err := n.layNICs(s.Congestion); err != nil {
-		return nil, nest("congestion.dcqcn", err)
+	n.layNICs()
+	if err := n.layPacers(s.Congestion); err != nil {
+		return nil, nest("congestion."+s.Congestion.Algorithm, err)
 	}
 	n.buffers = make([]*congestion.Buffer, len(g.Nodes)-int(n.firstSwitch))
 	if err := n.layBuffers(s.Congestion, n.nicRate()); err != nil {
@@ -201,6 +210,10 @@ func (s *Settings) validate() error {
 	if len(ps) == 0 {
 		ps.Require((s.Fabric.MTU+s.Fabric.Header)*units.Bytes(s.Packet.Train) <= maxUnit, "packet.train",
 			"%d MTUs of %v with headers are more than %v; use a shorter train", s.Packet.Train, s.Fabric.MTU, maxUnit)
+		needs := congestion.NeedsOf(s.Congestion)
+		ps.Require(!needs.OnePath || !sprays(s.Packet.Path.Choice), "packet.path.choice",
+			"%s sends packets of a flow on several paths, and congestion.algorithm %s needs one; use ecmp, static or flowlet",
+			s.Packet.Path.Choice, s.Congestion.Algorithm)
 	}
 	return ps.Err()
 }
@@ -252,9 +265,10 @@ func (n *Network) apply(s Settings, seed uint64) {
 		n.window = s.Congestion.DCQCN.Window
 		n.windowFollows = n.window > 0 && s.Congestion.DCQCN.WindowFollowsRate
 		n.cnpPerPort = s.Congestion.DCQCN.CNPScope == congestion.ScopePort
-	default:
+	case "none":
 		n.window, n.windowBDP = s.Congestion.None.Window, t.WindowBDP
 	}
+	n.stamping = congestion.NeedsOf(s.Congestion).RTT
 	n.firstNIC, n.firstSwitch = nodesOf(n.graph)
 }
 
@@ -307,40 +321,18 @@ func (n *Network) setRate(pt *port, rate units.Rate) {
 }
 
 // layNICs sets up the NICs.
-func (n *Network) layNICs(c congestion.Config) error {
-	g := n.graph
-	n.nics = make([]nic, g.NICs())
-	var controls []*congestion.DCQCN // one per line rate
+func (n *Network) layNICs() {
+	n.nics = make([]nic, n.graph.NICs())
 	for i := range n.nics {
 		nc := &n.nics[i]
 		nc.waiting = emptyRing
 		for p := range nc.ring {
 			nc.ring[p] = emptyRing
 		}
-		out := g.Out(n.firstNIC + topology.NodeID(i))
-		if len(out) == 0 {
-			continue
-		}
-		nc.port = uint32(out[0])
-		if c.Algorithm != "dcqcn" {
-			continue
-		}
-		rate := g.Links[out[0]].Rate
-		for _, d := range controls {
-			if d.LineRate() == rate {
-				nc.cc = d
-			}
-		}
-		if nc.cc == nil {
-			d, err := congestion.NewDCQCN(c.DCQCN, rate)
-			if err != nil {
-				return err
-			}
-			controls = append(controls, d)
-			nc.cc = d
+		if out := n.graph.Out(n.firstNIC + topology.NodeID(i)); len(out) > 0 {
+			nc.port = uint32(out[0])
 		}
 	}
-	return nil
 }
 
 // nicRate is the highest rate of a NIC.

@@ -25,9 +25,11 @@ type nic struct {
 	active  int
 	waiting ring
 
-	cc *congestion.DCQCN // nil without congestion control
-	np congestion.NP     // when CNPs are paced per port
-	rx drain
+	// What paces its queue pairs: one of the two, or neither.
+	cc  *congestion.DCQCN
+	ctl congestion.Controller
+	np  congestion.NP // when CNPs are paced per port
+	rx  drain
 }
 
 // A ring is a queue of queue pairs, linked through sender.ringNext.
@@ -205,12 +207,20 @@ func (n *Network) emit(nc *nic, pt *port, prio int, now sim.Time) uint32 {
 	if n.spraying {
 		p.at = n.choosePath(q, qp, now)
 	}
+	if n.stamping {
+		p.sent = nanoseconds(now)
+	}
+	if n.telemetry != nil {
+		n.collect(id, p.at)
+	}
 	if q.una == p.seq || !q.timed {
 		n.watch(q, now)
 	}
 	next := now
 	if nc.cc != nil {
 		next = nc.cc.OnSend(&q.rp, now, units.Bytes(p.wire))
+	} else if nc.ctl != nil {
+		next = nc.ctl.OnSend(q.flow, now, units.Bytes(p.wire))
 	}
 	q.nextSend = next
 	wire := p.wire

@@ -47,10 +47,7 @@ func (n *Network) newQueuePair(k qpKey, class fabric.Class) uint32 {
 		cur: none, first: none, last: none, hold: none, again: none,
 		timer: n.engine.NewTimer(n.self, evTimeout, id),
 	}
-	s.window = n.windowOf(path)
-	if cc := n.nics[s.nic].cc; cc != nil {
-		cc.Start(&s.rp, n.engine.Now())
-	}
+	n.pace(&s, path, n.engine.Now())
 	if n.spraying {
 		n.laySpray(&s, k)
 	}
@@ -162,11 +159,9 @@ func (n *Network) windowOf(path []topology.LinkID) uint32 {
 	if n.window > 0 || n.windowBDP == 0 {
 		return n.inPackets(n.window)
 	}
-	rtt, slowest := n.replyTime(path), n.ports[path[0]].rate
+	rtt, slowest := n.routeOf(path).RTT, n.ports[path[0]].rate
 	for _, l := range path {
-		pt := &n.ports[l]
-		rtt += pt.time(n.mtu+n.header) + pt.fly
-		slowest = min(slowest, pt.rate)
+		slowest = min(slowest, n.ports[l].rate)
 	}
 	return n.inPackets(units.Bytes(n.windowBDP*rtt.Seconds()*slowest.BytesPerSecond()) * units.Bytes(n.mtu) / units.Bytes(n.mtu+n.header))
 }

@@ -19,8 +19,8 @@ type packet struct {
 	prio    uint8
 	class   uint8
 	flags   flags
-	count   uint8 // MTUs: 1, or more in a train
-	_       uint32
+	count   uint8  // MTUs: 1, or more in a train
+	sent    uint32 // time stamp of data, see nanoseconds; 0 is none
 }
 
 // flags are the bits of a packet's header that matter here.

@@ -183,6 +183,10 @@ func (n *Network) newBitmap() uint32 {
 // selective repeat the packets that are named.
 func (n *Network) nacked(q *sender, p *packet, now sim.Time) {
 	q.heard = now
+	if ctl := n.nics[q.nic].ctl; ctl != nil {
+		ctl.OnLoss(q.flow, now)
+		n.follow(ctl, q, now)
+	}
 	if !n.selective {
 		if p.seq == q.una {
 			n.goBack(q)
@@ -300,6 +304,10 @@ func (n *Network) timeout(qp uint32, now sim.Time) {
 	q.heard = now
 	q.timeouts = min(q.timeouts+1, maxBackoff)
 	n.engine.Arm(q.timer, now+n.patience(q))
+	if ctl := n.nics[q.nic].ctl; ctl != nil {
+		ctl.OnTimeout(q.flow, now)
+		n.follow(ctl, q, now)
+	}
 	if n.selective {
 		// The first packet that is missing, and the last sent, as a probe to which
 		// the receiver answers with all that it misses between.

@@ -57,6 +57,8 @@ func (c *collective) hold(by sim.Time) {
 		}
 		if cc := n.nics[q.nic].cc; cc != nil {
 			cc.Hold(&q.rp, by)
+		} else if ctl := n.nics[q.nic].ctl; ctl != nil {
+			ctl.Hold(q.flow, by)
 		}
 	}
 }

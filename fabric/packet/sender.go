@@ -34,6 +34,7 @@ type sender struct {
 	again             uint32 // the first range to retransmit
 	probe             uint32 // the packet that a timeout sends as a probe
 	probing           bool
+	flow              congestion.FlowID // of the NIC's controller
 
 	nextSend sim.Time // as far as pacing is concerned
 	heard    sim.Time // last progress
@@ -217,11 +218,17 @@ func (n *Network) lengthen(p *packet, count uint32) {
 // allows in the time of a full train at the line rate. So pacing never waits for a
 // train longer than that, or for one MTU, and hears of a new rate as soon.
 func (n *Network) trainOf(nc *nic, q *sender, now sim.Time) uint32 {
-	if n.train == 1 || nc.cc == nil {
+	if n.train == 1 || nc.cc == nil && nc.ctl == nil {
 		return n.train
 	}
-	most := uint64(n.train) * uint64(nc.cc.Rate(&q.rp, now)) / uint64(nc.cc.LineRate())
-	return uint32(max(1, most))
+	rate, line := units.Rate(0), n.ports[nc.port].rate
+	if nc.cc != nil {
+		rate, line = nc.cc.Rate(&q.rp, now), nc.cc.LineRate()
+	} else {
+		rate = nc.ctl.Rate(q.flow, now)
+	}
+	most := uint64(n.train) * uint64(rate) / uint64(line)
+	return uint32(min(max(1, most), uint64(n.train)))
 }
 
 // requestOf finds the work request of a packet that is not acknowledged.
@@ -248,11 +255,15 @@ func (n *Network) reply(id uint32, now sim.Time) {
 	if cc != nil && f&flagMarked != 0 {
 		cc.OnAck(&q.rp, now, congestion.Ack{Marked: true})
 	}
-	if d := int32(p.seq - q.una); d > 0 {
+	fresh := max(0, int32(p.seq-q.una))
+	if fresh > 0 {
 		n.acknowledged(q, p.seq, now)
 	}
 	if n.windowFollows {
 		q.window = n.inPackets(cc.Window(&q.rp, now))
+	}
+	if ctl := n.nics[q.nic].ctl; ctl != nil {
+		n.tell(ctl, q, id, p, uint32(fresh), now)
 	}
 	if f&flagNack != 0 {
 		n.nacked(q, p, now)

@@ -129,7 +129,8 @@ func TestPauseWithinTrain(t *testing.T) {
 // What trains cost in fidelity, with every preset: paths are the same, marks are
 // not, so three runs of each are averaged, but for
 // the all-to-all. Where a port is paused at 15 packets a
-// train of 16 pauses it by itself, which costs an all-to-all a tenth.
+// train of 16 pauses it by itself, which costs an all-to-all a tenth. HPCC hears
+// of its path once a train, which moves the tail of an all-to-all.
 func TestTrains(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long")
@@ -161,12 +162,15 @@ func TestTrains(t *testing.T) {
 				what := fmt.Sprintf("%s, %s, train %d: mean %+.1f %%, p99 %+.1f %%", list, name, k,
 					100*(got.mean/exact.mean-1), 100*(got.p99/exact.p99-1))
 				t.Log(what)
-				mean := 0.05
+				mean, tail := 0.05, 0.08
+				if name == "hpcc-ns3-hpcc" {
+					tail = 0.15
+				}
 				if name == "htsim-roce" && k == 16 {
 					mean = 0.15
 				}
 				require.InEpsilon(t, exact.mean, got.mean, mean, what)
-				require.InEpsilon(t, exact.p99, got.p99, 0.08, what)
+				require.InEpsilon(t, exact.p99, got.p99, tail, what)
 			}
 		}
 	}
