@@ -31,14 +31,14 @@ type prefillBatch struct {
 func (b *prefillBatch) add(tokens, context float64) {
 	b.tokens += tokens
 	b.context += context
-	b.pairs += float64(tokens * (tokens/2 + context))
+	b.pairs += float64(tokens * (float64(tokens/2) + context))
 	if b.window == 0 {
 		return
 	}
 	b.windowContext += math.Min(context, b.window)
 	// The first tokens see all before them, the rest see the window.
 	growing := math.Min(math.Max(b.window-context, 0), tokens)
-	b.windowPairs += float64(growing*(growing/2+math.Min(context, b.window))) + float64(b.window*(tokens-growing))
+	b.windowPairs += float64(growing*(float64(growing/2)+math.Min(context, b.window))) + float64(b.window*(tokens-growing))
 }
 
 // inWindow is the batch as a windowed layer sees it.

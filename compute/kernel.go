@@ -195,7 +195,7 @@ type gemm struct {
 // padded is m rounded up to whole pads. A fraction of a row counts as a row.
 func padded(m float64, pad int) float64 {
 	p := float64(pad)
-	return math.Ceil(m/p) * p
+	return float64(math.Ceil(m/p) * p)
 }
 
 // formats are those of the two operands of a GEMM. The tensor cores run in the

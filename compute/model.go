@@ -256,13 +256,14 @@ func (m *Model) Validate() error {
 func (m *Model) roughly() float64 {
 	f := func(n int) float64 { return float64(n) }
 	a := &m.Attention
-	widths := f(a.Heads+2*a.KVHeads)*f(a.HeadDim) + f(a.Heads)*f(a.HeadDim+a.QKNopeHeadDim+a.QKRopeHeadDim+a.VHeadDim) +
-		f(a.QLoraRank+a.KVLoraRank+a.QKRopeHeadDim) + 3*f(m.Intermediate) + 16
-	latents := f(a.Heads) * (f(a.QLoraRank)*f(a.QKNopeHeadDim+a.QKRopeHeadDim) + f(a.KVLoraRank)*f(a.QKNopeHeadDim+a.VHeadDim))
+	product := func(a, b int) float64 { return float64(float64(a) * float64(b)) }
+	widths := product(a.Heads+2*a.KVHeads, a.HeadDim) + product(a.Heads, a.HeadDim+a.QKNopeHeadDim+a.QKRopeHeadDim+a.VHeadDim) +
+		f(a.QLoraRank+a.KVLoraRank+a.QKRopeHeadDim) + product(3, m.Intermediate) + 16
+	latents := float64(f(a.Heads) * (product(a.QLoraRank, a.QKNopeHeadDim+a.QKRopeHeadDim) + product(a.KVLoraRank, a.QKNopeHeadDim+a.VHeadDim)))
 	if e := m.MoE; e != nil {
-		widths += f(e.Experts+e.SharedExperts)*3*f(e.Intermediate) + f(e.Experts)
+		widths += product(3*(e.Experts+e.SharedExperts), e.Intermediate) + f(e.Experts)
 	}
-	return 2*f(m.Vocab)*f(m.Hidden) + f(m.Layers)*(f(m.Hidden+2)*widths+latents)
+	return product(2*m.Vocab, m.Hidden) + float64(f(m.Layers)*(float64(f(m.Hidden+2)*widths)+latents))
 }
 
 func (a *Attention) validate(layers int) error {

@@ -68,7 +68,7 @@ func (k *Kernel) prefill() prefillBatch {
 	return prefillBatch{
 		tokens:  float64(k.Sequences * k.SeqLen),
 		context: float64(k.Sequences * k.ContextLen),
-		pairs:   float64(k.Sequences * k.SeqLen * (k.SeqLen/2 + k.ContextLen)),
+		pairs:   float64(k.Sequences * k.SeqLen * (float64(k.SeqLen/2) + k.ContextLen)),
 	}
 }
 
