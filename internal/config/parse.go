@@ -33,7 +33,7 @@ func Parse(file string, data []byte) (*Tree, error) {
 		return nil, Problems{{Where: where, Message: message}}
 	}
 	if len(data) > maxBytes {
-		return fail(0, fmt.Sprintf("%d bytes are too many for a scenario; the limit is %d", len(data), maxBytes))
+		return fail(0, fmt.Sprintf("%d bytes are too many for such a file; the limit is %d", len(data), maxBytes))
 	}
 	data = bytes.TrimPrefix(data, []byte("\uFEFF"))
 	if line, message := inspect(data); message != "" {
@@ -44,14 +44,14 @@ func Parse(file string, data []byte) (*Tree, error) {
 	case err != nil:
 		return fail(syntaxLine(data), explain(err))
 	case doc == nil:
-		return fail(0, "empty; expected a mapping, such as \"topology:\" and its keys below it")
+		return fail(0, "empty; expected a mapping, such as \"key: value\" on each line")
 	case next != nil:
 		return fail(next.Line, "a second document begins here; a file holds one")
 	}
 	b := builder{where: func(line int) string { return fmt.Sprintf("%s:%d", file, line) }}
 	root := b.build(doc, doc.Line, "", 0)
 	if doc.Kind != yaml.MappingNode && len(b.problems) == 0 {
-		return fail(doc.Line, "expected a mapping, such as \"topology:\" and its keys below it, found "+found(root))
+		return fail(doc.Line, "expected a mapping, such as \"key: value\" on each line, found "+found(root))
 	}
 	if err := b.problems.Err(); err != nil {
 		return nil, err

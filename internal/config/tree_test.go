@@ -52,7 +52,7 @@ func TestParseBounds(t *testing.T) {
 	_, err := config.Parse("f.yaml", []byte(big))
 	require.NoError(t, err)
 	_, err = config.Parse("f.yaml", []byte(big+"a"))
-	require.EqualError(t, err, "f.yaml: 1048577 bytes are too many for a scenario; the limit is 1048576")
+	require.EqualError(t, err, "f.yaml: 1048577 bytes are too many for such a file; the limit is 1048576")
 
 	// What is deeper than allowed by far is refused as well, and not by a crash.
 	for _, open := range []string{"[", "{a: ", "- ", "? "} {

@@ -13,29 +13,29 @@ ok
 
 parse empty.yaml
 ----
-empty.yaml: empty; expected a mapping, such as "topology:" and its keys below it
+empty.yaml: empty; expected a mapping, such as "key: value" on each line
 
 parse comment.yaml
 # nothing but a comment
 ----
-comment.yaml: empty; expected a mapping, such as "topology:" and its keys below it
+comment.yaml: empty; expected a mapping, such as "key: value" on each line
 
 parse null.yaml
 ---
 ----
-null.yaml:2: expected a mapping, such as "topology:" and its keys below it, found nothing
+null.yaml:2: expected a mapping, such as "key: value" on each line, found nothing
 
 parse list.yaml
 - leaves
 - spines
 ----
-list.yaml:1: expected a mapping, such as "topology:" and its keys below it, found a list
+list.yaml:1: expected a mapping, such as "key: value" on each line, found a list
 
 parse text.yaml
 
 leaves 8
 ----
-text.yaml:2: expected a mapping, such as "topology:" and its keys below it, found the text "leaves 8"
+text.yaml:2: expected a mapping, such as "key: value" on each line, found the text "leaves 8"
 
 parse colon.yaml
 name: a
