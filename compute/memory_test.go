@@ -177,7 +177,7 @@ func TestSetupProblems(t *testing.T) {
 		{Setup{Model: v3, EP: 32, DraftLayers: 17}, "draft_layers: must be from 0 to 16, not 17"},
 		{Setup{Model: v3, EP: 32, DraftLayers: -1}, "draft_layers: must be"},
 		{Setup{Model: &Model{}}, "model.layers: must be from 1"},
-		{Setup{Model: v3, GPU: &Profile{}}, "gpu.memory.value: must be"},
+		{Setup{Model: v3, GPU: &Profile{}}, "gpu.memory: is missing"},
 	} {
 		if c.setup.GPU == nil {
 			c.setup.GPU = gpu

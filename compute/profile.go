@@ -13,6 +13,7 @@ import (
 	"slices"
 	"sort"
 	"strings"
+	"sync"
 
 	"gopkg.in/yaml.v3"
 
@@ -147,8 +148,10 @@ type Fit struct {
 //go:embed profiles/*.yaml
 var profileFiles embed.FS
 
+var profileNames = sync.OnceValue(func() []string { return catalogueNames(profileFiles, "profiles") })
+
 // Profiles lists the known GPUs by name, sorted.
-func Profiles() []string { return catalogueNames(profileFiles, "profiles") }
+func Profiles() []string { return slices.Clone(profileNames()) }
 
 // LoadProfile returns the GPU of that name, in any case, or that of the profile
 // file at that path (see IsProfilePath). The error of an unknown name suggests the
@@ -168,18 +171,13 @@ func OpenProfile(ref string) (p *Profile, file []byte, err error) {
 		p, err = ReadProfile(ref, file)
 		return p, file, err
 	}
-	for _, n := range Profiles() {
-		if strings.EqualFold(n, ref) {
-			name := path.Join("profiles", strings.ToLower(n)+".yaml")
-			data, err := profileFiles.ReadFile(name)
-			if err != nil {
-				return nil, nil, err
-			}
-			p, err = ReadProfile(name, data)
-			return p, nil, err
-		}
+	name := "profiles/" + strings.ToLower(ref) + ".yaml" // files are named as their GPUs, in lower case
+	data, err := profileFiles.ReadFile(name)
+	if err != nil {
+		return nil, nil, fmt.Errorf("%q is not a known GPU%s", ref, config.Suggest(ref, Profiles()))
 	}
-	return nil, nil, fmt.Errorf("%q is not a known GPU%s", ref, config.Suggest(ref, Profiles()))
+	p, err = ReadProfile(name, data)
+	return p, nil, err
 }
 
 // IsProfilePath tells the path of a profile file from the name of a GPU: it has a
@@ -240,14 +238,15 @@ func (p *Profile) Marshal() ([]byte, error) { return config.Marshal(p) }
 func (p *Profile) Validate() error {
 	var ps config.Problems
 	ps.Require(p.Name != "", "name", "is missing: write the GPU's name")
-	known(&ps, "memory", p.Memory, p.Memory.Value > 0, "a size such as 80GB")
-	known(&ps, "sm_count", p.SMs, p.SMs.Value > 0 && p.SMs.Value <= 1024, "a whole number from 1 to 1024")
-	known(&ps, "peak_fp8_flops_per_s", p.PeakFP8, inside(p.PeakFP8.Value, 1e9, 1e18), "1e9 to 1e18")
-	known(&ps, "peak_bf16_flops_per_s", p.PeakBF16, inside(p.PeakBF16.Value, 1e9, 1e18), "1e9 to 1e18")
-	known(&ps, "hbm", p.HBM, p.HBM.Value > 0, "a rate such as 3.35TB/s")
-	known(&ps, "nvlink_per_direction", p.NVLink, p.NVLink.Value > 0, "a rate such as 200GB/s")
+	known(&ps, "memory", p.Memory, leastMemory, mostMemory, "80GB")
+	known(&ps, "sm_count", p.SMs, 1, mostSMs, "132")
+	known(&ps, "peak_fp8_flops_per_s", p.PeakFP8, float64(leastPeak), float64(mostPeak), "1.979e+15")
+	known(&ps, "peak_bf16_flops_per_s", p.PeakBF16, float64(leastPeak), float64(mostPeak), "9.895e+14")
+	known(&ps, "hbm", p.HBM, leastHBM, mostHBM, "3.35TB/s")
+	known(&ps, "nvlink_per_direction", p.NVLink, leastNVLink, mostNVLink, "200GB/s")
 	ps.Require(p.NVLinkAchieved.Value >= 0 && p.NVLinkAchieved.Value <= p.NVLink.Value,
-		"nvlink_achieved_per_direction", "must be from 0 to nvlink_per_direction (%s), not %s", p.NVLink.Value, p.NVLinkAchieved.Value)
+		"nvlink_achieved_per_direction", "must be from 0 to nvlink_per_direction (%s), not %s",
+		bytesPerSecond(p.NVLink.Value), bytesPerSecond(p.NVLinkAchieved.Value))
 	ps.Require(p.NVLinkAchieved.Value == 0 || p.NVLinkAchieved.Source != "",
 		"nvlink_achieved_per_direction.source", "is missing: name where the number is from")
 	k := &p.Kernels
@@ -264,12 +263,25 @@ func (p *Profile) Validate() error {
 	return ps.Err()
 }
 
-func known[T any](ps *config.Problems, key string, k Known[T], ok bool, valid string) {
-	ps.Require(ok, key+".value", "must be %s, not %v", valid, k.Value)
+// known asks for a number from low to high and its source.
+func known[T number](ps *config.Problems, key string, k Known[T], low, high T, such string) {
+	if k.Value == 0 && k.Source == "" {
+		ps.Addf(key, "is missing: write a value and its source, as {value: %s, source: \"...\"}", such)
+		return
+	}
+	within(ps, key+".value", &k.Value, low, high)
 	ps.Require(k.Source != "", key+".source", "is missing: name where the number is from")
 }
 
-func class[C interface{ Validate() error }](ps *config.Problems, gpu, name string, c Class[C]) {
+func class[C interface {
+	comparable
+	Validate() error
+}](ps *config.Problems, gpu, name string, c Class[C]) {
+	var none C
+	if c.Constants == none && c.Fit.Status == "" && c.Fit.Source == "" {
+		ps.Addf("kernels."+name, "is missing: write its constants and its fit, as the files in compute/profiles have them")
+		return
+	}
 	ps.Nest("kernels."+name+".constants", c.Constants.Validate())
 	ps.Nest("kernels."+name+".fit", c.Fit.validate(gpu, constantNames(c.Constants)))
 }

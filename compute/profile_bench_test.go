@@ -64,3 +64,15 @@ func BenchmarkKernelTime(b *testing.B) {
 	}
 	_ = us
 }
+
+func BenchmarkOpenGPUAndModel(b *testing.B) {
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := LoadProfile("h800"); err != nil {
+			b.Fatal(err)
+		}
+		if _, err := LoadModel("deepseek-v3"); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -2,6 +2,7 @@ package compute
 
 import (
 	"fmt"
+	"math"
 	"strconv"
 
 	"github.com/tgssim/tgssim/internal/config"
@@ -32,21 +33,53 @@ type Override struct {
 // Validate reports numbers out of range, by their keys in a scenario's section
 // gpu.
 func (o *Override) Validate() error {
-	const gigabytesPerSecond = 8 * units.Gbps
 	var ps config.Problems
-	within(&ps, "memory", o.Memory, units.GB, 10*units.TB)
-	within(&ps, "sms", o.SMs, 1, 1024)
-	within(&ps, "peak_fp8", o.PeakFP8, units.TFLOPs, 1000*units.PFLOPs)
-	within(&ps, "peak_bf16", o.PeakBF16, units.TFLOPs, 1000*units.PFLOPs)
-	within(&ps, "hbm_bandwidth", o.HBM, 10*gigabytesPerSecond, 1e6*gigabytesPerSecond)
-	within(&ps, "nvlink", o.NVLink, gigabytesPerSecond, 1e5*gigabytesPerSecond)
+	within(&ps, "memory", o.Memory, leastMemory, mostMemory)
+	within(&ps, "sms", o.SMs, 1, mostSMs)
+	within(&ps, "peak_fp8", o.PeakFP8, leastPeak, mostPeak)
+	within(&ps, "peak_bf16", o.PeakBF16, leastPeak, mostPeak)
+	within(&ps, "hbm_bandwidth", o.HBM, leastHBM, mostHBM)
+	within(&ps, "nvlink", o.NVLink, leastNVLink, mostNVLink)
 	return ps.Err()
 }
 
-func within[T units.Bytes | units.Rate | units.FLOPRate | int](ps *config.Problems, key string, v *T, low, high T) {
+// Between which numbers a GPU may lie, in its file or as a what-if. They catch a
+// wrong unit, not a bold plan.
+const (
+	leastMemory, mostMemory = units.GB, 10 * units.TB
+	mostSMs                 = 1024
+	leastPeak, mostPeak     = units.TFLOPs, 1000 * units.PFLOPs
+	leastHBM, mostHBM       = 80 * units.Gbps, 8e6 * units.Gbps // 10 GB/s to 1000 TB/s
+	leastNVLink, mostNVLink = 8 * units.Gbps, 8e5 * units.Gbps  // 1 GB/s to 100 TB/s
+)
+
+// A number is of a kind that a GPU is described by.
+type number interface {
+	units.Bytes | units.Rate | units.FLOPRate | float64 | int
+}
+
+func within[T number](ps *config.Problems, key string, v *T, low, high T) {
 	if v != nil && !(*v >= low && *v <= high) {
-		ps.Addf(key, "%v is out of range: %v to %v", *v, low, high)
+		ps.Addf(key, "%s is out of range: %s to %s", readable(*v), readable(low), readable(high))
 	}
+}
+
+// readable prints a number in a unit that it is commonly written in: a rate of
+// memory or NVLink in bytes.
+func readable[T number](v T) string {
+	scaled := func(v, large float64, big, small string) string {
+		if math.Abs(v) < large {
+			return strconv.FormatFloat(v/large*1e3, 'g', -1, 64) + small
+		}
+		return strconv.FormatFloat(v/large, 'g', -1, 64) + big
+	}
+	switch v := any(v).(type) {
+	case units.Rate:
+		return scaled(v.BytesPerSecond(), 1e12, "TB/s", "GB/s")
+	case units.FLOPRate:
+		return scaled(float64(v), 1e15, "PFLOP/s", "TFLOP/s")
+	}
+	return fmt.Sprint(v)
 }
 
 // Apply returns p with the numbers replaced, their sources saying so. p is not

@@ -44,12 +44,13 @@ func TestOverrideReplacesWhatItNames(t *testing.T) {
 
 func TestOverrideRanges(t *testing.T) {
 	for text, want := range map[string]string{
-		"sms: 0":              "sms: 0 is out of range: 1 to 1024",
-		"memory: 0":           "memory: 0B is out of range: 1GB to 10TB",
-		"peak_fp8: 1GFLOP/s":  "peak_fp8: 0.001TFLOP/s is out of range: 1TFLOP/s to 1e+06TFLOP/s",
-		"peak_bf16: 0":        "peak_bf16: 0TFLOP/s is out of range",
-		"hbm_bandwidth: 1bps": "hbm_bandwidth: 1bps is out of range: 80Gbps to 8000Tbps",
-		"nvlink: 0":           "nvlink: 0bps is out of range: 8Gbps to 800Tbps",
+		"sms: 0":                  "sms: 0 is out of range: 1 to 1024",
+		"memory: 0":               "memory: 0B is out of range: 1GB to 10TB",
+		"peak_fp8: 1GFLOP/s":      "peak_fp8: 0.001TFLOP/s is out of range: 1TFLOP/s to 1000PFLOP/s",
+		"peak_bf16: 0":            "peak_bf16: 0TFLOP/s is out of range",
+		"hbm_bandwidth: 9GB/s":    "hbm_bandwidth: 9GB/s is out of range: 10GB/s to 1000TB/s",
+		"hbm_bandwidth: 2000TB/s": "hbm_bandwidth: 2000TB/s is out of range: 10GB/s to 1000TB/s",
+		"nvlink: 0":               "nvlink: 0GB/s is out of range: 1GB/s to 100TB/s",
 	} {
 		tree, err := config.Parse("x.yaml", []byte(text))
 		require.NoError(t, err)

@@ -167,7 +167,7 @@ func TestLoadProfileFile(t *testing.T) {
 	require.ErrorContains(t, err, "not a regular file")
 	require.NoError(t, os.WriteFile(file, []byte(strings.Replace(string(data), "sm_count: {value: 78", "sm_count: {value: 0", 1)), 0o644))
 	_, err = LoadProfile(file)
-	require.ErrorContains(t, err, "mine.yaml:7: sm_count.value: must be a whole number from 1 to 1024, not 0")
+	require.ErrorContains(t, err, "mine.yaml:7: sm_count.value: 0 is out of range: 1 to 1024")
 }
 
 func TestReadProfileIsStrict(t *testing.T) {
@@ -183,7 +183,10 @@ func TestReadProfileIsStrict(t *testing.T) {
 		{"t0: 2.5122us", "t0: 2.5122s", "kernels.gemm_fp8.constants.t0: must be from 0us to 1ms"},
 		{"value: 80GB", "value: 80", "has no unit"},
 		{"value: 80GB", "value: 0", "memory.value"},
-		{"value: 132", "value: -132", "sm_count.value: must be a whole number from 1 to 1024, not -132"},
+		{"value: 80GB", "value: 80TB", "h800.yaml:7: memory.value: 80TB is out of range: 1GB to 10TB"},
+		{"hbm: {value: 3.35TB/s", "hbm: {value: 3.35MB/s", "h800.yaml:11: hbm.value: 0.00335GB/s is out of range: 10GB/s to 1000TB/s"},
+		{"value: 1.979e+15", "value: 1979", "peak_fp8_flops_per_s.value: 1979 is out of range: 1e+12 to 1e+18"},
+		{"value: 132", "value: -132", "sm_count.value: -132 is out of range: 1 to 1024"},
 		{"160GB/s", "260GB/s", "nvlink_achieved_per_direction"},
 		{"value: 3.35TB/s, source: ", "value: 3.35TB/s, assumed: true, note: ", "note"},
 		{"pad_m_rows: 64", "pad_m_rows: 0", "pad_m_rows: must be from 1 to 1024, not 0"},
@@ -205,9 +208,8 @@ func TestReadProfileIsStrict(t *testing.T) {
 		require.ErrorContains(t, err, c.want, c.new)
 	}
 	_, err = ReadProfile("x.yaml", []byte("name: X"))
-	require.ErrorContains(t, err, "memory.value")
-	require.ErrorContains(t, err, "kernels.mla_prefill.constants.eff_fraction")
-	require.ErrorContains(t, err, "kernels.mla_prefill.fit.source")
+	require.ErrorContains(t, err, `memory: is missing: write a value and its source, as {value: 80GB, source: "..."} (not written)`)
+	require.ErrorContains(t, err, "kernels.mla_prefill: is missing: write its constants and its fit")
 }
 
 // Fuzz with -fuzzminimizetime 5x: the seeds are long, and shrinking what covers
@@ -227,7 +229,7 @@ func FuzzReadProfile(f *testing.F) {
 		}
 		p.FitTable()
 		p.FactTable()
-		p.Memory.Value = 1 << 50
+		p.Memory.Value = mostMemory
 		r, err := NewRank(Setup{GPU: p, Model: model})
 		require.NoError(t, err, "whatever is accepted can be used")
 		l := r.Decode(64, 1<<20, 1)
