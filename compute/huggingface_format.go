@@ -29,6 +29,9 @@ func (r *hfReader) formats(f *family, m *Model) {
 		r.refuse(key, v, "must be an object, not %s", v.found())
 		return
 	}
+	if scheme := v.members["kv_cache_scheme"]; scheme != nil && !scheme.blank() {
+		m.Notes = append(m.Notes, fmt.Sprintf("%s: %s.kv_cache_scheme was not read: model.kv sets the format of the KV cache", r.file.where(scheme.at), key))
+	}
 	q := quantised8{r: r, m: m, v: v}
 	switch method := v.members["quant_method"]; {
 	case method == nil:

@@ -226,25 +226,24 @@ func (r *hfReader) experts(f *family, m *Model) {
 	switch {
 	case v == nil && f.placed:
 		r.missing(keysExperts, "write it, or null if every layer is dense")
+		r.leaveExperts()
 		return
 	case v == nil || v.kind == jsonNull && !f.placed:
 		r.missing(keysExperts, "write a whole number from 2 to %d", maxExperts)
+		r.leaveExperts()
 		return
 	}
 	if f.placed && v.blank() && (v.kind == jsonNull || v.kind == jsonNumber) { // dense throughout, and the rest is unused
-		for _, keys := range [][]string{keysTopK, keysShared, keysMoEWidth, keysGroups, keysTopGroup, {
-			"first_k_dense_replace", "moe_layer_freq", "decoder_sparse_step", "mlp_only_layers", "mlp_layer_types"}} {
-			r.get(keys[:1])
-			for _, k := range keys {
-				r.read[k] = true
-			}
-		}
+		r.leaveExperts()
 		return
 	}
 	e := &MoE{Groups: 1, TopGroups: 1, RouterBias: f.routerBias}
 	m.MoE = e
-	e.Experts = r.whole(key, v, 2, maxExperts, 0)
-	e.TopK = r.required(keysTopK, 1, max(1, e.Experts))
+	if e.Experts = r.whole(key, v, 2, maxExperts, 0); e.Experts == 0 { // what else is said of them has no measure
+		r.leaveExperts()
+		return
+	}
+	e.TopK = r.required(keysTopK, 1, e.Experts)
 	e.Intermediate = r.required(f.expertWidth, 1, maxSize)
 	if f.shared {
 		if !r.given(keysShared) {
@@ -255,11 +254,25 @@ func (r *hfReader) experts(f *family, m *Model) {
 	if f.groups {
 		r.groups(f, e)
 	}
+	if m.Layers == 0 {
+		r.leaveExperts()
+		return
+	}
 	if f.placed {
 		e.FirstDense = r.denseLayers(m)
 	}
-	if m.Layers > 0 && e.FirstDense >= m.Layers {
+	if e.FirstDense >= m.Layers {
 		m.MoE = nil
+	}
+}
+
+// leaveExperts passes over what a file says of experts beside their number.
+func (r *hfReader) leaveExperts() {
+	for _, keys := range [][]string{keysTopK, keysShared, keysMoEWidth, keysGroups, keysTopGroup, {
+		"first_k_dense_replace", "moe_layer_freq", "decoder_sparse_step", "mlp_only_layers", "mlp_layer_types"}} {
+		for _, k := range keys {
+			r.read[k] = true
+		}
 	}
 }
 
@@ -270,11 +283,9 @@ func (r *hfReader) groups(f *family, e *MoE) {
 	if v == nil && f.mtp && f.mla && method != "greedy" { // the default of the class is 8 groups
 		r.missing(keysGroups, "write it, or null if a token's experts may lie in any group")
 	}
-	if e.Experts > 0 {
-		e.Groups = r.optional(keysGroups, 1, e.Experts, 1)
-	}
+	e.Groups = r.optional(keysGroups, 1, e.Experts, 1)
 	e.TopGroups = r.optional(keysTopGroup, 1, e.Groups, e.Groups)
-	if v != nil && e.Groups > 0 && e.Experts%e.Groups != 0 {
+	if v != nil && e.Experts%e.Groups != 0 {
 		r.refuse(key, v, "must divide the %d experts, not %d", e.Experts, e.Groups)
 	}
 	if f.mla {

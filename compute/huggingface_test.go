@@ -441,6 +441,10 @@ func TestHuggingFaceDefaults(t *testing.T) {
 	floats := map[string]any{"quant_method": "compressed-tensors", "ignore": []string{"lm_head", "re:.*mlp.gate$", "model.layers.92.self_attn.q_proj"},
 		"config_groups": map[string]any{"group_0": map[string]any{"targets": []string{"Linear"}, "weights": map[string]any{"num_bits": 8, "type": "float"}}}}
 	require.Equal(t, FP8, read("glm-4.5", map[string]any{"quantization_config": floats}).Checkpoint)
+	floats["kv_cache_scheme"] = map[string]any{"num_bits": 8, "type": "float"}
+	notes := read("glm-4.5", map[string]any{"quantization_config": floats}).Notes
+	require.Len(t, notes, 1)
+	require.Contains(t, notes[0], "quantization_config.kv_cache_scheme was not read: model.kv sets the format of the KV cache")
 	require.Len(t, read("llama-3.1-8b", map[string]any{"torch_dtype": "float32"}).Notes, 1)
 	m, err := ReadHuggingFace("x/config.json", []byte(`{"zest": 1, `+strings.TrimSpace(string(hfText(t, "llama-3.1-8b")))[1:]))
 	require.NoError(t, err)
@@ -522,6 +526,33 @@ func TestHuggingFaceProblems(t *testing.T) {
 		for _, p := range ps {
 			require.True(t, strings.HasPrefix(p.Where, "x/config.json"), "%v", p)
 		}
+	}
+}
+
+// One wrong value is one problem: what is measured by it is not blamed.
+func TestHuggingFaceProblemsStandAlone(t *testing.T) {
+	for _, c := range []struct {
+		name, key string
+		value     any
+	}{
+		{"deepseek-v3", "n_routed_experts", nil},
+		{"deepseek-v3", "n_routed_experts", "256"},
+		{"deepseek-v3", "n_routed_experts", 1},
+		{"deepseek-v3", "num_hidden_layers", 0},
+		{"deepseek-v3", "num_experts_per_tok", 257},
+		{"deepseek-v3", "n_group", 7},
+		{"glm-4.5", "n_routed_experts", -1},
+		{"glm-4.5", "num_hidden_layers", "92"},
+		{"qwen3-30b-a3b", "num_experts", nil},
+		{"qwen3-30b-a3b", "num_hidden_layers", nil},
+		{"mixtral-8x7b", "num_local_experts", 0},
+		{"gpt-oss-20b", "num_local_experts", 1e9},
+		{"llama-3.1-8b", "num_attention_heads", 0},
+	} {
+		_, err := readEdited(t, c.name, map[string]any{c.key: c.value})
+		var ps config.Problems
+		require.ErrorAs(t, err, &ps)
+		require.Len(t, ps, 1, "%s %s: %v\n%v", c.name, c.key, c.value, err)
 	}
 }
 

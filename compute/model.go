@@ -6,7 +6,9 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 
 	"github.com/tgssim/tgssim/internal/config"
 )
@@ -130,8 +132,10 @@ type MoE struct {
 //go:embed models/*.yaml
 var modelFiles embed.FS
 
+var modelNames = sync.OnceValue(func() []string { return catalogueNames(modelFiles, "models") })
+
 // Models lists the catalogue by name, sorted.
-func Models() []string { return catalogueNames(modelFiles, "models") }
+func Models() []string { return slices.Clone(modelNames()) }
 
 // LoadModel returns the model of that name, or of that Hugging Face owner/name,
 // in any case. The error of an unknown name suggests the nearest one.
