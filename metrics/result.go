@@ -127,6 +127,7 @@ func (c *Collector) Finish(a Account) (*Result, error) {
 	x.latencies()
 	x.counts()
 	x.throughput()
+	x.stability()
 	x.goodput()
 	x.splits()
 	x.links()

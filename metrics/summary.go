@@ -113,6 +113,14 @@ type Summary struct {
 	SecondsPerToken      *float64 `json:"seconds_per_token"`
 	TokensPerUser        *float64 `json:"tokens_per_s_per_user"`
 
+	// Stability: how even TGS is in the steady window, over 100 ms, and how long
+	// bursts of arrivals are felt.
+	TGSVariation      *float64 `json:"tgs_cv_100ms"`
+	TGSWorst          *float64 `json:"tgs_worst_100ms"`
+	Bursts            int      `json:"bursts"`
+	BurstsUnrecovered int      `json:"bursts_unrecovered"`
+	BurstRecovery     *float64 `json:"burst_recovery_ms"`
+
 	// The SLO.
 	SLOAttainment *float64 `json:"slo_attainment"`
 	SLOMet        *bool    `json:"slo_met"`
@@ -130,6 +138,10 @@ type Summary struct {
 	FabricWaitDecode   *float64 `json:"fabric_wait_share_decode"`
 	*CommSharesPrefill
 	*CommSharesDecode
+	*AllToAllPrefill
+	*AllToAllDecode
+	*ExpertLoadPrefill
+	*ExpertLoadDecode
 	StepsPrefill         int      `json:"steps_prefill"`
 	StepsDecode          int      `json:"steps_decode"`
 	TwoBatchStepsPrefill int      `json:"two_batch_steps_prefill"`
