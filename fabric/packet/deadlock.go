@@ -2,6 +2,7 @@ package packet
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/tgssim/tgssim/sim"
@@ -11,13 +12,22 @@ import (
 // A Notice is something that a run should not pass over in silence.
 type Notice struct {
 	At sim.Time
-	// Kind is "deadlock".
+	// Kind is "deadlock" or "unreachable".
 	Kind string
 	Text string
 }
 
 // Notices returns what has been noticed so far.
-func (n *Network) Notices() []Notice { return n.notices }
+func (n *Network) Notices() []Notice {
+	if n.faults.count == 0 {
+		return n.notices
+	}
+	x := n.faults.gaveUp
+	if others := n.faults.count - 1; others > 0 {
+		x.Text += fmt.Sprintf(" (nor what %d other queue pairs send)", others)
+	}
+	return append(slices.Clone(n.notices), x)
+}
 
 // deadlockState drives the look-out.
 type deadlockState struct {

@@ -15,6 +15,10 @@ type faultState struct {
 	downAt   []sim.Time        // when each link last failed; -1 never
 	failures []uint32          // how often each link has failed
 	excluded []bool            // links that routing avoids
+	left     int               // faults that switches and NICs have yet to route by
+	cut      []bool            // queue pairs that have given up
+	gaveUp   Notice            // about the first of them
+	count    int               // of them
 }
 
 // layFaults finds the links of the faults and schedules them.
@@ -46,6 +50,7 @@ func (n *Network) layFaults(c Config) error {
 			continue
 		}
 		f.links = append(f.links, l)
+		f.left++
 		n.engine.At(max(fault.At, n.engine.Now()), n.self, evFault, uint32(i))
 	}
 	return ps.Err()
@@ -146,6 +151,7 @@ func (n *Network) crossesExcluded(path []topology.LinkID) bool {
 // reconverge routes by the links that are up now. A queue pair without a way
 // left keeps its path, and loses its packets, until there is one.
 func (n *Network) reconverge(sim.Time) {
+	n.faults.left--
 	changed := false
 	for l := range n.ports {
 		changed = changed || n.faults.excluded[l] != n.ports[l].down
@@ -180,3 +186,52 @@ func (n *Network) isRoute(at uint32, path []topology.LinkID) bool {
 	}
 	return n.routes[at+uint32(len(path))] == endOfRoute
 }
+
+// lostForGood returns a link of a queue pair's route, or of its replies' where
+// they queue, that is down for ever: all faults have struck, routing has answered
+// and still has nothing better.
+func (n *Network) lostForGood(qp uint32) (topology.LinkID, bool) {
+	if !n.faulty || n.faults.left > 0 {
+		return 0, false
+	}
+	l, down := n.downOn(n.senders[qp].route)
+	if !down && n.ackQueueing {
+		l, down = n.downOn(n.receivers[qp].route)
+	}
+	return l, down
+}
+
+// downOn finds the first link of a route that is down.
+func (n *Network) downOn(route uint32) (topology.LinkID, bool) {
+	for ; n.routes[route] != endOfRoute; route++ {
+		if l := n.routes[route]; n.ports[l].down {
+			return topology.LinkID(l), true
+		}
+	}
+	return 0, false
+}
+
+// giveUp ends the tries of a queue pair whose way is lost for good. Its messages
+// stay in flight for ever, which a notice says; its place among the NIC's goes to
+// one that waits.
+func (n *Network) giveUp(qp uint32, down topology.LinkID, now sim.Time) {
+	f, q := &n.faults, &n.senders[qp]
+	if missing := len(n.senders) - len(f.cut); missing > 0 {
+		f.cut = append(f.cut, make([]bool, missing)...)
+	}
+	if !f.cut[qp] {
+		f.cut[qp] = true
+		if f.count++; f.count == 1 {
+			k := n.keys[qp]
+			f.gaveUp = Notice{now, "unreachable", fmt.Sprintf("gpu%d has no way to gpu%d, since %s is down and no repair is to come; what it sends there never arrives",
+				k.src, k.dst, n.graph.Links[down].Name)}
+		}
+	}
+	q.timed = false
+	if q.active {
+		n.retire(qp, now)
+	}
+}
+
+// hasGivenUp says whether a queue pair has stopped trying.
+func (n *Network) hasGivenUp(qp uint32) bool { return int(qp) < len(n.faults.cut) && n.faults.cut[qp] }

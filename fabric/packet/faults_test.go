@@ -132,6 +132,47 @@ func TestUnknownLink(t *testing.T) {
 	require.ErrorContains(t, err, "did you mean leaf0>spine0?")
 }
 
+// A link that is down for good, whatever the recovery and the choice of paths:
+// the run ends, says why, keeps its books, and delivers all the rest, also what
+// waited for the place of a queue pair that has given up.
+func TestDownForGood(t *testing.T) {
+	for name, set := range map[string]func(*Settings){
+		"go-back-n":             func(s *Settings) {},
+		"selective":             func(s *Settings) { s.Packet.Transport.Recovery = RecoverySelective },
+		"spray":                 func(s *Settings) { s.Packet.Path.Choice = PathSprayRandom },
+		"static":                func(s *Settings) { s.Packet.Path.Choice = PathStatic },
+		"queued replies":        func(s *Settings) { s.Packet.Transport.AckQueueing = true },
+		"one queue pair a time": func(s *Settings) { s.Packet.NIC.MaxQPs = 1 },
+		"failed twice": func(s *Settings) {
+			down := s.Packet.Faults[0]
+			s.Packet.Faults = []Fault{down, {Link: down.Link, At: down.At + 1000, Rate: 1}, {Link: down.Link, At: down.At + 2000}}
+		},
+		"known at once":  func(s *Settings) { s.Packet.FaultDetection = 0 },
+		"from the start": func(s *Settings) { s.Packet.Faults[0].At = 0 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := DefaultSettings()
+			s.Packet.FaultDetection = sim.Millisecond
+			s.Packet.Faults = []Fault{{Link: "leaf0>nic0", At: 30 * sim.Microsecond}}
+			set(&s)
+			b := newBench(t, s, build(t, ls128()))
+			for i := range 4 {
+				b.net.Send(fabric.Message{Src: topology.GPU(10 + i), Dst: 0, Bytes: 1 << 20}, b)
+				b.net.Send(fabric.Message{Src: topology.GPU(10 + i), Dst: 1, Bytes: 1 << 20}, b)
+			}
+			b.engine.RunUntil(sim.Second)
+			require.Zero(t, b.engine.Pending(), "tries for ever")
+			require.NoError(t, b.net.Check())
+			require.Len(t, b.deliveries, 4)
+			require.Equal(t, 4*units.MiB, b.net.Totals().InFlightBytes[fabric.ClassKV])
+			require.Len(t, b.net.Notices(), 1)
+			require.Equal(t, "unreachable", b.net.Notices()[0].Kind)
+			require.Contains(t, b.net.Notices()[0].Text, "to gpu0, since leaf0>nic0 is down and no repair is to come")
+			require.Contains(t, b.net.Notices()[0].Text, "3 other queue pairs")
+		})
+	}
+}
+
 // PFC spreads: an incast on one host of leaf 1 fills leaf 1, which pauses the
 // spine, which pauses leaf 0, so that a flow between two other hosts, whose own
 // links are free, waits. With memory for all of it, nothing is paused and the

@@ -300,6 +300,10 @@ func (n *Network) timeout(qp uint32, now sim.Time) {
 		n.engine.Arm(q.timer, due)
 		return
 	}
+	if down, lost := n.lostForGood(qp); lost {
+		n.giveUp(qp, down, now)
+		return
+	}
 	n.count.Timeouts++
 	q.heard = now
 	q.timeouts = min(q.timeouts+1, maxBackoff)
