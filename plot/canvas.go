@@ -10,6 +10,7 @@ import (
 	"math"
 	"strings"
 	"sync"
+	"unicode/utf8"
 
 	"codeberg.org/go-fonts/liberation/liberationsansbold"
 	"codeberg.org/go-fonts/liberation/liberationsansregular"
@@ -51,15 +52,27 @@ func face(size vg.Length, bold bool) font.Face {
 // A canvas is where a figure is drawn; lengths are points, from the lower left.
 type canvas struct{ draw.Canvas }
 
+// clean replaces what has no place in XML or on a line.
+func clean(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f || r == utf8.RuneError || r == 0xfffe || r == 0xffff {
+			return '?'
+		}
+		return r
+	}, s)
+}
+
 // text writes a line whose baseline begins (align 0), has its middle (0.5) or
 // ends (1) at a place.
 func (c canvas) text(f font.Face, clr color.Color, x, y vg.Length, align float64, s string) {
+	s = clean(s)
 	c.SetColor(clr)
 	c.FillString(f, vg.Point{X: x - vg.Length(align)*f.Width(s), Y: y}, s)
 }
 
 // vertical writes a line upwards, with its middle at y and its baseline at x.
 func (c canvas) vertical(f font.Face, clr color.Color, x, y vg.Length, s string) {
+	s = clean(s)
 	c.Push()
 	c.SetColor(clr)
 	c.Translate(vg.Point{X: x, Y: y - f.Width(s)/2})
@@ -84,7 +97,7 @@ func (f *figure) svg(out io.Writer) error {
 	}
 	text := strings.ReplaceAll(b.String(), "font-family:Liberation Sans;", "font-family:'Liberation Sans',Arial,Helvetica,sans-serif;")
 	head, body, _ := strings.Cut(text, "xlink\">\n")
-	_, err := fmt.Fprintf(out, "%sxlink\">\n<title>%s</title>\n%s", head, html.EscapeString(f.title), body)
+	_, err := fmt.Fprintf(out, "%sxlink\">\n<title>%s</title>\n%s", head, html.EscapeString(clean(f.title)), body)
 	return err
 }
 

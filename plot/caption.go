@@ -27,7 +27,7 @@ func (t *table) facts() string {
 		add(strings.ToUpper(gpus))
 	}
 	if rate := t.common("cluster.link_rate", 1); rate != "" {
-		add("leaf-spine fabric, links of " + spell(rate))
+		add("leaf-spine fabric, links of " + gbps(rate))
 	}
 	if engines := t.common("network.engine", 4); engines != "" {
 		if strings.Contains(engines, ", ") {
@@ -68,8 +68,8 @@ func (t *table) common(key string, most int) string {
 	return strings.Join(values, ", ")
 }
 
-// spell writes a rate with a space before its unit.
-func spell(rate string) string {
+// gbps writes a rate with a space before its unit.
+func gbps(rate string) string {
 	var r units.Rate
 	if r.UnmarshalText([]byte(rate)) != nil {
 		return rate

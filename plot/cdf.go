@@ -117,7 +117,10 @@ func cumulate(sample []metrics.Weighted) []xy {
 			continue
 		}
 		drawn = below
-		line = append(line, xy{w.Value, line[len(line)-1].y}, xy{w.Value, float64(below) / n})
+		if last := line[len(line)-1]; last.x != w.Value {
+			line = append(line, xy{w.Value, last.y})
+		}
+		line = append(line, xy{w.Value, float64(below) / n})
 	}
 	return line
 }

@@ -17,8 +17,6 @@ type column struct {
 	// short names a value in a legend, %s being the value; "" is the label and the
 	// value.
 	short string
-	// fits says that an axis fits its values rather than to begin at 0.
-	fits bool
 }
 
 // columns are the labels of columns; latencies and shares follow by their forms.
@@ -49,24 +47,24 @@ var columnLabels = map[string]column{
 	"workload.requests":             {label: "Requests", short: "%s requests"},
 	"workload.prompt.mean":          {label: "Mean prompt length (tokens)", short: "prompts of %s tokens"},
 	"workload.output.mean":          {label: "Mean output length (tokens)", short: "outputs of %s tokens"},
-	"tgs":                           {label: "TGS, whole run (tokens/s per GPU)"},
+	"tgs":                           {label: "TGS of the whole run (tokens/s per GPU)"},
 	"tgs_steady":                    {label: "TGS (tokens/s per GPU)"},
-	"tgs_decode":                    {label: "TGS of decode GPUs, whole run (tokens/s per GPU)"},
+	"tgs_decode":                    {label: "TGS of decode GPUs over the whole run (tokens/s per GPU)"},
 	"tgs_decode_steady":             {label: "TGS of decode GPUs (tokens/s per GPU)"},
-	"tgs_prefill":                   {label: "Prompt tokens/s per prefill GPU, whole run"},
+	"tgs_prefill":                   {label: "Prompt tokens/s per prefill GPU over the whole run"},
 	"tgs_prefill_steady":            {label: "Prompt tokens/s per prefill GPU"},
 	"tgs_offered":                   {label: "Offered TGS (tokens/s per GPU)"},
-	"tgs_perfect_fabric":            {label: "TGS with a perfect fabric, at most (tokens/s per GPU)"},
-	"tgs_without_fabric_wait":       {label: "TGS without waiting for the fabric, at most (tokens/s per GPU)"},
+	"tgs_perfect_fabric":            {label: "Upper bound of TGS with a perfect fabric (tokens/s per GPU)"},
+	"tgs_without_fabric_wait":       {label: "Upper bound of TGS without waiting for the fabric (tokens/s per GPU)"},
 	"tokens_per_s_per_user":         {label: "Speed for one user (tokens/s)"},
 	"batch_per_decode_gpu":          {label: "Mean batch (requests per decode GPU)"},
 	"request_goodput":               {label: "Goodput (requests/s within the SLO)"},
 	"slo_attainment":                {label: "Requests within the SLO (share of all)"},
 	"offered_rate_req_per_s":        {label: "Offered load (requests/s)"},
 	"served_rate_req_per_s":         {label: "Served load (requests/s)"},
-	"request_throughput":            {label: "Finished requests/s, whole run"},
-	"output_throughput":             {label: "Output tokens/s of the cluster, whole run"},
-	"total_token_throughput":        {label: "Prompt and output tokens/s of the cluster, whole run"},
+	"request_throughput":            {label: "Finished requests/s over the whole run"},
+	"output_throughput":             {label: "Output tokens/s of the cluster"},
+	"total_token_throughput":        {label: "Prompt and output tokens/s of the cluster"},
 	"seconds_per_token":             {label: "Time per generated token (s)"},
 	"completed":                     {label: "Finished requests"},
 	"requests_rejected":             {label: "Rejected requests"},
@@ -77,7 +75,7 @@ var columnLabels = map[string]column{
 	"fabric_wait_share_decode":      {label: "Waiting for the fabric (share of decode GPUs' busy time)"},
 	"kv_transfer_share_ttft":        {label: "KV transfer (share of TTFT)"},
 	"jfi_uplinks":                   {label: "Fairness of the uplinks' load (Jain's index)"},
-	"mmr_uplinks":                   {label: "Uplinks' load, maximum over mean"},
+	"mmr_uplinks":                   {label: "Largest load of an uplink over the mean"},
 	"prefill_busy":                  {label: "Busy prefill instances (share of time)"},
 	"events":                        {label: "Simulated events"},
 	folderColumn:                    {label: "Folder", short: "%s"},
@@ -119,7 +117,7 @@ func columnOf(name string) column {
 		return column{label: fmt.Sprintf("%s %s (ms)", sentence(stat), latencies[m[2]])}
 	}
 	if m := util.FindStringSubmatch(name); m != nil {
-		return column{label: fmt.Sprintf("Utilisation of %s links, %s (share)", words(m[2]), statistics[m[1]])}
+		return column{label: fmt.Sprintf("%s utilisation of %s links (share)", sentence(statistics[m[1]]), words(m[2]))}
 	}
 	for _, s := range suffixes {
 		if rest, ok := strings.CutSuffix(name, s.suffix); ok {

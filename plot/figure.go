@@ -4,6 +4,7 @@ import (
 	"image/color"
 	"math"
 	"slices"
+	"unicode/utf8"
 
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
@@ -355,7 +356,8 @@ func (p *panel) name(r vg.Rectangle, name string) []string {
 		lines = lines[:maxNameLines]
 		last := lines[maxNameLines-1]
 		for last != "" && f.Width(last+"...") > width {
-			last = last[:len(last)-1]
+			_, size := utf8.DecodeLastRuneInString(last)
+			last = last[:len(last)-size]
 		}
 		lines[maxNameLines-1] = last + "..."
 	}

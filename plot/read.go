@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -95,11 +96,13 @@ func open(dirs []string) (*table, error) {
 		if err != nil {
 			return nil, err
 		}
-		if slices.ContainsFunc(t.folders, func(g *folder) bool { return g.name == f.name }) {
-			f.name = filepath.Clean(dir) // apart from its namesake
-		}
-		if slices.ContainsFunc(t.folders, func(g *folder) bool { return g.name == f.name }) {
-			return nil, fmt.Errorf("%s is given twice", dir)
+		for _, g := range t.folders {
+			switch {
+			case filepath.Clean(g.dir) == filepath.Clean(dir):
+				return nil, fmt.Errorf("%s is given twice", dir)
+			case g.name == f.name:
+				f.name = filepath.Clean(dir) // apart from its namesake
+			}
 		}
 		t.folders = append(t.folders, f)
 		read := t.readSweep
@@ -377,10 +380,17 @@ func (c *tableReader) rows(yield func(line int, record []string) error) error {
 	}
 }
 
+// extreme is the size beyond which a number is nonsense, and below the inverse of
+// which it is 0: no axis reaches it.
+const extreme = 1e60
+
 func parseNumber(s string) (float64, bool) {
 	x, err := strconv.ParseFloat(s, 64)
-	if err != nil || strings.ContainsAny(s, "xXpP_nN") || x-x != 0 { // no NaN, infinity or hexadecimal
+	if err != nil || strings.ContainsAny(s, "xXpP_nN") || !(math.Abs(x) <= extreme) { // a decimal number
 		return 0, false
+	}
+	if math.Abs(x) < 1/extreme {
+		return 0, true
 	}
 	return x, true
 }

@@ -3,7 +3,6 @@ package plot
 import (
 	"errors"
 	"fmt"
-	"math"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -48,14 +47,12 @@ func readRequests(text []byte) ([]request, error) {
 				err = fmt.Errorf("line %d, %s: %w", line, name, e)
 			}
 		}
-		var e error
-		q.arrival, e = exactTime(cell("arrival_s"), 12)
+		arrival, e := exactTime(cell("arrival_s"), 12)
+		q.arrival = arrival
 		note("arrival_s", e)
-		q.prompt, e = strconv.ParseFloat(cell("prompt_tokens"), 64)
+		tokens, e := strconv.ParseUint(cell("prompt_tokens"), 10, 53)
 		note("prompt_tokens", e)
-		if !(q.prompt >= 0) || math.IsInf(q.prompt, 0) {
-			note("prompt_tokens", errors.New("a number of tokens is expected"))
-		}
+		q.prompt = float64(tokens)
 		if s := cell("decode_rank"); s != "" {
 			q.decodeRank, e = strconv.Atoi(s)
 			note("decode_rank", e)
@@ -80,11 +77,11 @@ func readRequests(text []byte) ([]request, error) {
 // exactTime reads a decimal in a unit of 10^digits picoseconds.
 func exactTime(s string, digits int) (sim.Time, error) {
 	whole, rest, _ := strings.Cut(s, ".")
-	if len(rest) > digits {
+	if whole == "" || strings.Trim(whole+rest, "0123456789") != "" || len(rest) > digits {
 		return 0, fmt.Errorf("%q is no time with at most %d decimals", s, digits)
 	}
 	n, err := strconv.ParseInt(whole+rest+strings.Repeat("0", digits-len(rest)), 10, 64)
-	if err != nil || n < 0 {
+	if err != nil {
 		return 0, fmt.Errorf("%q is no time", s)
 	}
 	return sim.Time(n), nil
@@ -154,20 +151,21 @@ func (d *runData) measured() (out []*request) {
 
 // nameRuns names runs by the columns asked for, or by their folders.
 func nameRuns(t *table, runs []*runData, by []string) error {
+	if len(by) == 0 {
+		return nil
+	}
+	names := make([][]string, len(runs))
 	for _, name := range by {
 		name, err := t.find(name)
 		if err != nil {
 			return fmt.Errorf("--by: %w", err)
 		}
 		for i, d := range runs {
-			if i == 0 || d.name == d.row.folder.name {
-				d.name = ""
-			}
-			if d.name != "" {
-				d.name += ", "
-			}
-			d.name += show(name, d.row.text(name))
+			names[i] = append(names[i], show(name, d.row.text(name)))
 		}
+	}
+	for i, d := range runs {
+		d.name = strings.Join(names[i], ", ")
 	}
 	return nil
 }

@@ -104,6 +104,9 @@ func (t *table) chooseBy(s *xySpec, pareto bool) {
 	}
 	candidates = append(candidates, t.axes...)
 	rows := t.judged()
+	constant := func(c string) bool { return functionOf(rows, c, nil) }
+	all := candidates
+	candidates = slices.DeleteFunc(slices.Clone(all), constant)
 	if s.measured {
 		var numbers []string
 		for _, c := range candidates {
@@ -126,6 +129,14 @@ func (t *table) chooseBy(s *xySpec, pareto bool) {
 		if c != s.x && !functionOf(rows, c, determined) {
 			s.by = append(s.by, c)
 			determined = append(determined, c)
+		}
+	}
+	if len(s.by) == 0 { // a name for what stands beside the ideal fabric
+		for _, c := range all {
+			if c != s.x && constant(c) && slices.ContainsFunc(t.rows, func(r row) bool { return r.ideal() && r.text(c) != rows[0].text(c) }) {
+				s.by = []string{c}
+				return
+			}
 		}
 	}
 }
@@ -290,12 +301,15 @@ func (s *xySpec) name(all []*series) error {
 				parts = append(parts, show(c, g.keys[i]))
 			}
 		}
-		if g.ideal {
+		switch {
+		case g.ideal && len(parts) == 0:
+			parts = append(parts, "Ideal fabric")
+		case g.ideal:
 			parts = append(parts, "ideal fabric")
-		} else if len(parts) == 0 && ideals > 0 {
-			parts = append(parts, "fabric as built")
+		case len(parts) == 0 && ideals > 0:
+			parts = append(parts, "Fabric as built")
 		}
-		g.name = sentence(strings.Join(parts, ", "))
+		g.name = strings.Join(parts, ", ")
 		if !g.ideal {
 			g.style = styleOf(real)
 			real++

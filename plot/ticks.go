@@ -68,6 +68,9 @@ func (a *axis) fraction(v float64) float64 {
 // cover sets the range to hold lo to hi with a margin, a share of the range, on
 // either side. A single value gets a range around it.
 func (a *axis) cover(lo, hi, below, above float64) {
+	if hi-lo < 1e-6*math.Max(math.Abs(lo), math.Abs(hi)) { // no range to speak of
+		lo, hi = math.Min(lo, hi), math.Min(lo, hi)
+	}
 	switch {
 	case a.log && lo == hi:
 		a.min, a.max = lo/2, hi*2
@@ -167,10 +170,11 @@ func (a *axis) clear(ts []tick, length vg.Length, extent func(string) vg.Length)
 func linearTicks(lo, hi float64, n int, format func(float64) string) []tick {
 	step, digits := niceStep((hi - lo) / float64(n))
 	first, last := math.Ceil(lo/step-1e-9), math.Floor(hi/step+1e-9)
+	precise := 1 + int(math.Ceil(math.Log10(math.Max(math.Abs(lo), math.Abs(hi))/step))) // digits that tell ticks apart
 	var ts []tick
 	for k := first; k <= last && len(ts) < 100; k++ {
 		v := float64(k * step)
-		label := decimal(v, digits)
+		label := spell(v, digits, max(precise, 4))
 		if format != nil {
 			label = format(v)
 		}
@@ -196,41 +200,57 @@ func niceStep(x float64) (step float64, digits int) {
 	}
 }
 
-// logTicks label powers of ten, with their doubles and halves where there are
-// fewer than three.
+// logTicks label powers of ten, with some of their multiples where there are few,
+// and as on a linear axis where there are none.
 func (a *axis) logTicks(format func(float64) string, fits func([]tick) bool) []tick {
 	lo, hi := int(math.Floor(math.Log10(a.min))), int(math.Ceil(math.Log10(a.max)))
-	for _, labelled := range [][]int{{1, 2, 3, 4, 5, 6, 8}, {1, 2, 5}, {1, 3}, {1}} {
-		if hi-lo > 3 && len(labelled) > 3 || hi-lo > 5 && len(labelled) > 1 {
+	try := func(labelled []int, every int) []tick {
+		ts, n := a.decades(lo, hi, func(m, e int) bool { return slices.Contains(labelled, m) && e%every == 0 }, format)
+		if n < 2 || !fits(ts) {
+			return nil
+		}
+		return ts
+	}
+	for _, labelled := range [][]int{{1, 2, 3, 4, 5, 6, 8}, {1, 2, 5}, {1, 3}} {
+		if hi-lo > 3 && len(labelled) > 3 || hi-lo > 5 {
 			continue
 		}
-		for every := 1; every <= 4; every++ {
-			if every > 1 && len(labelled) > 1 {
-				break
-			}
-			var ts []tick
-			for e := lo; e <= hi; e++ {
-				for m := 1; m < 10; m++ {
-					v := float64(m) * math.Pow10(e)
-					if v < a.min*(1-1e-9) || v > a.max*(1+1e-9) {
-						continue
-					}
-					t := tick{at: v}
-					if slices.Contains(labelled, m) && e%every == 0 {
-						t.label = number(v)
-						if format != nil {
-							t.label = format(v)
-						}
-					}
-					ts = append(ts, t)
-				}
-			}
-			if fits(ts) {
-				return ts
-			}
+		if ts := try(labelled, 1); ts != nil {
+			return ts
 		}
 	}
-	return []tick{{a.min, number(a.min)}}
+	for every := 1; every <= 64; every++ {
+		if ts := try([]int{1}, every); ts != nil {
+			return ts
+		}
+	}
+	for n := 6; n > 1; n-- {
+		if ts := linearTicks(a.min, a.max, n, format); fits(ts) {
+			return ts
+		}
+	}
+	return linearTicks(a.min, a.max, 1, format)
+}
+
+// decades are ticks at all multiples of powers of ten, and how many are labelled.
+func (a *axis) decades(lo, hi int, labelled func(m, e int) bool, format func(float64) string) (ts []tick, n int) {
+	if format == nil {
+		format = number
+	}
+	for e := lo; e <= hi; e++ {
+		for m := 1; m < 10; m++ {
+			t := tick{at: float64(m) * math.Pow10(e)}
+			if t.at < a.min*(1-1e-9) || t.at > a.max*(1+1e-9) {
+				continue
+			}
+			if labelled(m, e) {
+				t.label = format(t.at)
+				n++
+			}
+			ts = append(ts, t)
+		}
+	}
+	return ts, n
 }
 
 // number writes a value for a tick or a name, as short as it is exact to six
@@ -248,23 +268,27 @@ func number(v float64) string {
 	return decimal(short, digits)
 }
 
-// decimal writes so many decimals, commas between thousands, and M, G and T for
-// large numbers; very small ones have an exponent.
-func decimal(v float64, digits int) string {
+// decimal writes so many decimals, as spell does.
+func decimal(v float64, digits int) string { return spell(v, digits, 6) }
+
+// spell writes so many decimals, commas between thousands, and M, G and T for
+// large numbers; very small ones have an exponent. Those have so many significant
+// digits at most.
+func spell(v float64, digits, precise int) string {
 	size := math.Abs(v)
 	for _, u := range []struct {
 		unit float64
 		name string
 	}{{1e12, "T"}, {1e9, "G"}, {1e6, "M"}} {
 		if size >= u.unit {
-			return strconv.FormatFloat(v/u.unit, 'g', 6, 64) + u.name
+			return strconv.FormatFloat(v/u.unit, 'g', precise, 64) + u.name
 		}
 	}
 	if v == 0 {
 		return "0"
 	}
 	if size < 1e-4 {
-		return strings.Replace(strconv.FormatFloat(v, 'g', 4, 64), "e-0", "e-", 1)
+		return strings.Replace(strconv.FormatFloat(v, 'g', precise, 64), "e-0", "e-", 1)
 	}
 	text := strconv.FormatFloat(size, 'f', digits, 64)
 	whole, rest, _ := strings.Cut(text, ".")

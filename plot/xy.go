@@ -13,6 +13,10 @@ func (p *Preset) makeXY(r *Request) (*figure, error) {
 	if err != nil {
 		return nil, err
 	}
+	return p.composeXY(r, t)
+}
+
+func (p *Preset) composeXY(r *Request, t *table) (*figure, error) {
 	if err := t.where(r.Where); err != nil {
 		return nil, err
 	}
@@ -49,7 +53,7 @@ func (p *Preset) makeXY(r *Request) (*figure, error) {
 
 // spec works out which columns are shown.
 func (p *Preset) spec(r *Request, t *table) (*xySpec, error) {
-	s := &xySpec{x: p.x, ys: p.ys}
+	s := &xySpec{x: p.x, ys: slices.Clone(p.ys)}
 	if r.X != "" {
 		s.x = r.X
 	}
@@ -58,6 +62,9 @@ func (p *Preset) spec(r *Request, t *table) (*xySpec, error) {
 	}
 	if len(s.ys) > 4 {
 		return nil, fmt.Errorf("--y %s: %d panels are too many, 4 at most", strings.Join(s.ys, ","), len(s.ys))
+	}
+	if !slices.ContainsFunc(t.rows, func(r row) bool { return r.failure == "" }) {
+		return nil, fmt.Errorf("there are no results%s", t.firstFailure())
 	}
 	var err error
 	if s.x, err = t.find(s.x); err != nil {
@@ -125,7 +132,11 @@ func (p *Preset) titleOf(s *xySpec) string {
 			ys[i] = inside(ys[i])
 		}
 	}
-	return strings.Join(ys, " and ") + " against " + inside(bare(columnOf(s.x).label))
+	head := ys[len(ys)-1]
+	if len(ys) > 1 {
+		head = strings.Join(ys[:len(ys)-1], ", ") + " and " + head
+	}
+	return head + " against " + inside(bare(columnOf(s.x).label))
 }
 
 // inside is a label as it stands inside a sentence.
@@ -307,7 +318,9 @@ func (l *layer) intervals(spots []spot) {
 				b.low = append(b.low, xy{q.x.Mean, q.y.Mean - q.y.Half})
 				b.high = append(b.high, xy{q.x.Mean, q.y.Mean + q.y.Half})
 			}
-			l.bands = append(l.bands, b)
+			if slices.ContainsFunc(spots[from:to], func(q spot) bool { return q.y.Half > 0 }) {
+				l.bands = append(l.bands, b)
+			}
 		case to-from == 1:
 			l.bars = append(l.bars, upright(spots[from]))
 		}
