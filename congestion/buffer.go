@@ -117,7 +117,8 @@ func (d Drop) String() string { return [...]string{"none", "headroom", "pool", "
 type Verdict struct {
 	Drop Drop
 	// Pause tells the switch to send XOFF for the packet's priority on the port
-	// that it came in by. It is set once, until Release says to resume.
+	// that it came in by. It is set once, until Release says to resume, and also
+	// with DropHeadroom where headroom is less than a packet.
 	Pause bool
 }
 
@@ -157,7 +158,11 @@ func (b *Buffer) Admit(in, out, prio int, n units.Bytes) Verdict {
 		g.headroom += int32(size)
 		b.headroom += size
 	default:
-		return Verdict{Drop: DropHeadroom}
+		// The group is at its threshold all the same. An empty one stays without
+		// pause, as nothing would ever leave it and resume it.
+		pause := !g.paused && g.used > 0
+		g.paused = g.paused || pause
+		return Verdict{Drop: DropHeadroom, Pause: pause}
 	}
 	*q += int32(size)
 	b.total += size

@@ -123,7 +123,9 @@ func (l *ledger) admit(s stay) Verdict {
 	case l.headroom[in]+n <= float64(l.c.Headroom.Bytes) && sum(l.headroom)+n <= l.headroomPool():
 		l.headroom[in] += n
 	default:
-		return Verdict{Drop: DropHeadroom}
+		pause := !l.paused[in] && l.shared[in]+l.guaranteed[in] > 0
+		l.paused[in] = l.paused[in] || pause
+		return Verdict{Drop: DropHeadroom, Pause: pause}
 	}
 	l.queued[out] += n
 	if !l.paused[in] && (l.headroom[in] > 0 || l.shared[in] > l.threshold()) {
@@ -369,16 +371,16 @@ func (s *switchSim) send(i int, now sim.Time) {
 
 func (s *switchSim) arrive(st stay, now sim.Time) {
 	v := s.b.Admit(st.in, st.out, st.prio, st.n)
-	if v.Drop != NoDrop {
-		s.lost++
-		return
-	}
 	if v.Pause {
 		s.pauses++
 		s.pfc(st.in, st.prio, s.quanta, now)
 		if s.refresh {
 			s.at(now+RefreshAfter(s.quanta, s.port.Rate, s.frame), func(now sim.Time) { s.again(st.in, st.prio, now) })
 		}
+	}
+	if v.Drop != NoDrop {
+		s.lost++
+		return
 	}
 	s.queues[st.out] = append(s.queues[st.out], st)
 	s.serve(st.out, now)

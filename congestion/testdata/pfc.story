@@ -109,6 +109,17 @@ admit 0>1 0 501B => verdict=drop-pool
 admit 0>1 0 500B => verdict=ok shared=90KB
 admit 0>1 0 1B   => verdict=drop-pool
 
+# Without headroom the packet that would pass the threshold is lost, and pauses
+# the group all the same; an empty group, which nothing could resume, it does not.
+buffer: no headroom
+buffer: {size: 100KB, lossless: [3], guaranteed: 0B, static_threshold: 20KB, resume_offset: 5KB, headroom: {bytes: 0B}}
+----
+admit 0>1 3 21KB => verdict=drop-headroom paused=no
+admit 0>1 3 20KB => verdict=ok shared=20KB paused=no
+admit 0>1 3 1KB  => verdict=drop-headroom-pause shared=20KB paused=yes
+admit 0>1 3 1KB  => verdict=drop-headroom paused=yes
+release 0>1 3 20KB => verdict=resume shared=0B paused=no
+
 # Without lossless priorities nothing is reserved and nothing pauses.
 buffer: a lossy switch
 buffer: {size: 100KB, lossless: [], egress_alpha: 1.0}

@@ -31,6 +31,9 @@ func (n *Network) enqueue(l uint32, pt *port, id uint32, p *packet, now sim.Time
 	from, to := int(n.portIndex[in^1]), int(n.portIndex[l])
 	v := b.Admit(from, to, n.qos[p.prio], units.Bytes(p.wire))
 	for v.Drop != congestion.NoDrop {
+		if v.Pause {
+			n.sendPause(in, p.prio, true, now)
+		}
 		class := p.class
 		sp.stats.dropped[class][v.Drop] += n.shorten(id, p, DropReason(v.Drop))
 		if p.count == 0 {
