@@ -39,6 +39,10 @@ type PoolTime struct {
 	// Comm is what the pool's dispatches and combines consist of, and KV, on a
 	// pool that receives it, the KV transfers.
 	Comm, KV Comm
+	// Dispatch and Combine are what one of them moves and takes, on average, and
+	// Experts how tokens are spread over experts; nil where they are not drawn.
+	Dispatch, Combine AllToAll
+	Experts           *ExpertLoad
 }
 
 // Exposed is the share of communication that nothing hid, in millionths.
@@ -92,6 +96,9 @@ func (x *analysis) pools() {
 		}
 		copy(p.Share[:], Shares(weights, million))
 		p.Comm = x.dispatches(&u)
+		p.Dispatch = newAllToAll(&u.Volume.Dispatch, perInstance(&u))
+		p.Combine = newAllToAll(&u.Volume.Combine, perInstance(&u))
+		p.Experts = newExpertLoad(&u.Experts)
 		if u.Pool != poolPrefill {
 			p.KV = x.kvTransfers(&u)
 		}
@@ -104,6 +111,7 @@ func (x *analysis) pools() {
 	for i := range x.r.Pools {
 		p := &x.r.Pools[i]
 		s.setComm(p)
+		s.setAllToAll(p)
 		if p.Share == [NumActivities]int{} {
 			continue
 		}

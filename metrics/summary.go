@@ -138,6 +138,10 @@ type Summary struct {
 	FabricWaitDecode   *float64 `json:"fabric_wait_share_decode"`
 	*CommSharesPrefill
 	*CommSharesDecode
+	*AllToAllPrefill
+	*AllToAllDecode
+	*ExpertLoadPrefill
+	*ExpertLoadDecode
 	StepsPrefill         int      `json:"steps_prefill"`
 	StepsDecode          int      `json:"steps_decode"`
 	TwoBatchStepsPrefill int      `json:"two_batch_steps_prefill"`

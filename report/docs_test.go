@@ -46,6 +46,8 @@ func TestDocsNameEverything(t *testing.T) {
 		TTFTShares: &metrics.TTFTShares{}, TTFTTailShares: &metrics.TTFTTailShares{},
 		GPUTimePrefill: &metrics.GPUTimePrefill{}, GPUTimeDecode: &metrics.GPUTimeDecode{},
 		CommSharesPrefill: &metrics.CommSharesPrefill{}, CommSharesDecode: &metrics.CommSharesDecode{},
+		AllToAllPrefill: &metrics.AllToAllPrefill{}, AllToAllDecode: &metrics.AllToAllDecode{},
+		ExpertLoadPrefill: &metrics.ExpertLoadPrefill{}, ExpertLoadDecode: &metrics.ExpertLoadDecode{},
 	}
 	j, err := json.Marshal(full)
 	require.NoError(t, err)

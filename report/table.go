@@ -294,6 +294,42 @@ func (p *printer) communication() {
 	}
 	p.section("DISPATCH AND COMBINE (% of their time, hidden or not)",
 		append(header, "hidden by compute", "two-batch steps"), rows)
+	p.allToAlls()
+}
+
+// allToAlls is what one dispatch and one combine move, and where the tokens go.
+func (p *printer) allToAlls() {
+	var rows, experts []table.Row
+	for i := range p.r.Pools {
+		pool := &p.r.Pools[i]
+		for _, x := range []struct {
+			name string
+			a    *metrics.AllToAll
+		}{{"dispatch", &pool.Dispatch}, {"combine", &pool.Combine}} {
+			a := x.a
+			if a.Runs == 0 || a.Logical == 0 {
+				continue
+			}
+			rows = append(rows, table.Row{
+				pool.Usage.Pool + " " + x.name, digits(a.Microseconds), digits(a.Logical / 1e6), digits(a.NVLink / 1e6), digits(a.Network / 1e6),
+				digits(a.Rate(a.Logical)), digits(a.Rate(a.NVLink)), digits(a.Rate(a.Network)),
+			})
+		}
+		if e := pool.Experts; e != nil {
+			experts = append(experts, table.Row{
+				pool.Usage.Pool, fmt.Sprintf("%.3f", e.Busiest), fmt.Sprintf("%.3f", e.MaxBusiest), percent(e.Dropped),
+				count(pool.Usage.Steps), count(e.Rebalances), count(pool.Usage.Experts.Moves), gigabytes(units.Bytes(e.MovedBytes)),
+			})
+		}
+	}
+	if len(rows) > 0 {
+		p.section("ONE DISPATCH OR COMBINE (mean per GPU, hidden or not; network is what leaves the server)",
+			table.Row{"", "us", "logical MB", "NVLink MB", "network MB", "logical GB/s", "NVLink GB/s", "network GB/s"}, rows)
+	}
+	if len(experts) > 0 {
+		p.section("EXPERTS (load of the busiest GPU over the mean)",
+			table.Row{"", "mean", "max", "dropped %", "steps", "rebalances", "experts moved", "moved GB"}, experts)
+	}
 }
 
 // links is the load of the wiring, by tier and at its hottest.
