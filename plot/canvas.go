@@ -62,12 +62,17 @@ func clean(s string) string {
 	}, s)
 }
 
+// snap moves a length to a grid of sixteenths of a point, an eighth of a pixel: a
+// last bit that differs between processors (some fuse a product and a sum) does not
+// move a pixel then, nor the last digit of an SVG file.
+func snap(l vg.Length) vg.Length { return vg.Length(math.Floor(float64(l)*16+0.5)) / 16 }
+
 // text writes a line whose baseline begins (align 0), has its middle (0.5) or
 // ends (1) at a place.
 func (c canvas) text(f font.Face, clr color.Color, x, y vg.Length, align float64, s string) {
 	s = clean(s)
 	c.SetColor(clr)
-	c.FillString(f, vg.Point{X: x - vg.Length(align)*f.Width(s), Y: y}, s)
+	c.FillString(f, vg.Point{X: snap(x - vg.Length(align)*f.Width(s)), Y: snap(y)}, s)
 }
 
 // vertical writes a line upwards, with its middle at y and its baseline at x.
@@ -75,14 +80,14 @@ func (c canvas) vertical(f font.Face, clr color.Color, x, y vg.Length, s string)
 	s = clean(s)
 	c.Push()
 	c.SetColor(clr)
-	c.Translate(vg.Point{X: x, Y: y - f.Width(s)/2})
+	c.Translate(vg.Point{X: snap(x), Y: snap(y - f.Width(s)/2)})
 	c.Rotate(math.Pi / 2)
 	c.FillString(f, vg.Point{}, s)
 	c.Pop()
 }
 
 func (c canvas) line(style draw.LineStyle, x0, y0, x1, y1 vg.Length) {
-	c.StrokeLine2(style, x0, y0, x1, y1)
+	c.StrokeLine2(style, snap(x0), snap(y0), snap(x1), snap(y1))
 }
 
 // svg writes the figure with text as text. Fonts are named, not embedded: where

@@ -140,7 +140,7 @@ func (f *figure) layout() layout {
 			f.legendBelow(&l)
 		}
 	}
-	l.height = l.top + above
+	l.height = snap(l.top + above)
 	f.place(&l, right)
 	return l
 }
@@ -233,7 +233,7 @@ func (f *figure) place(l *layout, right vg.Length) {
 	y := l.top
 	for i := range f.panels {
 		p := &f.panels[i]
-		r := vg.Rectangle{Min: vg.Point{X: left, Y: y - height}, Max: vg.Point{X: right - 10, Y: y}}
+		r := vg.Rectangle{Min: vg.Point{X: snap(left), Y: snap(y - height)}, Max: vg.Point{X: snap(right - 10), Y: snap(y)}}
 		l.plots = append(l.plots, r)
 		ts := p.x.ticks(r.Max.X-r.Min.X, textWidth(tf))
 		l.xticks = append(l.xticks, ts)
@@ -244,8 +244,8 @@ func (f *figure) place(l *layout, right vg.Length) {
 // place is where a value is drawn.
 func (p *panel) place(r vg.Rectangle, at xy) vg.Point {
 	return vg.Point{
-		X: r.Min.X + vg.Length(clamp(p.x.fraction(at.x)))*(r.Max.X-r.Min.X),
-		Y: r.Min.Y + vg.Length(clamp(p.y.fraction(at.y)))*(r.Max.Y-r.Min.Y),
+		X: snap(r.Min.X + vg.Length(clamp(p.x.fraction(at.x)))*(r.Max.X-r.Min.X)),
+		Y: snap(r.Min.Y + vg.Length(clamp(p.y.fraction(at.y)))*(r.Max.Y-r.Min.Y)),
 	}
 }
 
@@ -418,7 +418,8 @@ func (p *panel) draw(c canvas, r vg.Rectangle) {
 
 // draw draws an entry of the legend into its box.
 func (e *entry) draw(c canvas, r vg.Rectangle, lines []string) {
-	y := r.Max.Y - lineHeight(legendSize)/2
+	y := snap(r.Max.Y - lineHeight(legendSize)/2)
+	r.Min.X = snap(r.Min.X)
 	switch {
 	case e.box:
 		c.fill(vg.Rectangle{Min: vg.Point{X: r.Min.X + 6, Y: y - 6}, Max: vg.Point{X: r.Min.X + sampleWidth - 4, Y: y + 6}}, e.style.colour, e.hatch)
