@@ -60,7 +60,7 @@ type TrafficConfig struct {
 	// Bytes is the payload of every flow.
 	Bytes units.Bytes `yaml:"bytes"`
 	// Path is a CSV file of source,destination,bytes and optionally start (a time
-	// with its unit). file.
+	// with its unit), with or without a header; see ReadFlows. file.
 	Path string `yaml:"path"`
 }
 
@@ -190,23 +190,35 @@ func (c TrafficConfig) readFile(endpoints int) ([]Flow, error) {
 }
 
 // ReadFlows reads a list of flows over a number of endpoints: CSV lines of
-// source,destination,bytes and optionally start, without a header, blank lines
-// and lines that begin with # ignored. Bytes may have a unit; a start needs one.
-// The flows come back in order of start, ties in the order of the file.
-// Whatever is wrong comes back as config.Problems with the file and line.
+// source,destination,bytes and optionally start, blank lines and lines that begin
+// with # ignored. Bytes may have a unit; a start needs one. A header may name the
+// columns, in any order; with one, start_ps is a start in picoseconds, and the
+// results in what `tgssim net --flows` writes are passed over, so that its flows
+// can be sent again.
+//
+// The flows come back in order of start, ties in the order of the file. Whatever
+// is wrong comes back as config.Problems with the file and line.
 func ReadFlows(r io.Reader, name string, endpoints int) ([]Flow, error) {
 	var flows []Flow
-	lines := newLines(r)
+	lines, columns := newLines(r), flowColumns{}
 	for {
 		line, f := lines.next()
 		if f == nil && line == nil {
 			break
 		}
 		if line = bytes.TrimSpace(line); f == nil && line[0] != '#' {
-			var flow Flow
-			if flow, f = parseFlow(line, endpoints); f == nil {
-				if flows = append(flows, flow); len(flows) > MaxFlows {
-					f = faultf("", "more than %d flows", MaxFlows)
+			switch {
+			case columns.width == 0 && isFlowHeader(line):
+				columns, f = newFlowColumns(line)
+			default:
+				if columns.width == 0 {
+					columns = plainColumns
+				}
+				var flow Flow
+				if flow, f = columns.flow(line, endpoints); f == nil {
+					if flows = append(flows, flow); len(flows) > MaxFlows {
+						f = faultf("", "more than %d flows", MaxFlows)
+					}
 				}
 			}
 		}
@@ -219,40 +231,4 @@ func ReadFlows(r io.Reader, name string, endpoints int) ([]Flow, error) {
 	}
 	slices.SortStableFunc(flows, func(a, b Flow) int { return cmp.Compare(a.Start, b.Start) })
 	return flows, nil
-}
-
-func parseFlow(line []byte, endpoints int) (Flow, *fault) {
-	fields := bytes.Split(line, []byte(","))
-	if len(fields) != 3 && len(fields) != 4 {
-		return Flow{}, faultf("", "%d fields; write source,destination,bytes and optionally start", len(fields))
-	}
-	var f Flow
-	for i, to := range []*int{&f.Src, &f.Dst} {
-		column := [...]string{"source", "destination"}[i]
-		text := string(bytes.TrimSpace(fields[i]))
-		n, err := strconv.Atoi(text)
-		if err != nil || n < 0 || n >= endpoints {
-			return f, faultf(column, "%s is not an endpoint; 0 to %d are", quote([]byte(text)), endpoints-1)
-		}
-		*to = n
-	}
-	if f.Src == f.Dst {
-		return f, faultf("destination", "%d is the source", f.Dst)
-	}
-	size := bytes.TrimSpace(fields[2])
-	if isDigits(size) {
-		size = append(slices.Clone(size), 'B')
-	}
-	if err := f.Bytes.UnmarshalText(size); err != nil || f.Bytes < 1 || f.Bytes > units.TB {
-		return f, faultf("bytes", "%s is not a size; 1 to 1TB is valid", quote(bytes.TrimSpace(fields[2])))
-	}
-	if len(fields) == 4 {
-		if err := f.Start.UnmarshalText(fields[3]); err != nil {
-			return f, faultf("start", "%v", err)
-		}
-		if f.Start < 0 || f.Start > sim.Never/4 {
-			return f, faultf("start", "%v is out of range: 0s or later", f.Start)
-		}
-	}
-	return f, nil
 }

@@ -83,21 +83,47 @@ func TestReadFlows(t *testing.T) {
 	}, flows)
 
 	for text, want := range map[string]string{
-		"":                 "f.csv: holds no flows; write source,destination,bytes",
-		"# only\n":         "f.csv: holds no flows; write source,destination,bytes",
-		"0,1":              "f.csv:1: 2 fields; write source,destination,bytes and optionally start",
-		"0,1,5\n\n0,3,5":   `f.csv:3: destination: "3" is not an endpoint; 0 to 2 are`,
-		"0,1,5\n-1,2,5":    `f.csv:2: source: "-1" is not an endpoint; 0 to 2 are`,
-		"1,1,5":            "f.csv:1: destination: 1 is the source",
-		"0,1,0":            `f.csv:1: bytes: "0" is not a size; 1 to 1TB is valid`,
-		"0,1,many":         `f.csv:1: bytes: "many" is not a size; 1 to 1TB is valid`,
-		"0,1,5,3":          `f.csv:1: start: "3" has no unit`,
-		"0,1,5,-3us":       "f.csv:1: start: -3us is out of range: 0s or later",
-		"src,dst,bytes\n":  `f.csv:1: source: "src" is not an endpoint; 0 to 2 are`,
-		"0,1,2000000000TB": "f.csv:1: bytes: ",
+		"":                         "f.csv: holds no flows; write source,destination,bytes",
+		"# only\n":                 "f.csv: holds no flows; write source,destination,bytes",
+		"0,1":                      "f.csv:1: 2 fields; write source,destination,bytes and optionally start",
+		"0,1,5\n\n0,3,5":           `f.csv:3: destination: "3" is not an endpoint; 0 to 2 are`,
+		"0,1,5\n-1,2,5":            `f.csv:2: source: "-1" is not an endpoint; 0 to 2 are`,
+		"1,1,5":                    "f.csv:1: destination: 1 is the source",
+		"0,1,0":                    `f.csv:1: bytes: "0" is not a size; 1 to 1TB is valid`,
+		"0,1,many":                 `f.csv:1: bytes: "many" is not a size; 1 to 1TB is valid`,
+		"0,1,5,3":                  `f.csv:1: start: "3" has no unit`,
+		"0,1,5,-3us":               "f.csv:1: start: -3us is out of range: 0s or later",
+		"src,dst,bytes\n":          `f.csv:1: the header's "src" is not a column of flows`,
+		"source,destination,bytes": "f.csv: holds no flows",
+		"source,destination,size":  `f.csv:1: the header's "size" is not a column of flows`,
+		"source,destination,bytes,priority\n0,1,5,3":                    `f.csv:1: the header's "priority" is not a column of flows`,
+		"source,destination":                                            "f.csv:1: bytes: the header \"source,destination\" lacks this column",
+		"source,bytes,source,destination":                               "f.csv:1: source: the header has this column twice",
+		"source,destination,bytes,start,start_ps":                       "f.csv:1: start_ps: the header has start as well; one is enough",
+		"source,destination,bytes\n0,1,5,3us":                           "f.csv:2: 4 fields; the header has 3",
+		"source,destination,bytes,start_ps\n0,1,5,1us":                  `f.csv:2: start_ps: "1us" is not a whole number of picoseconds`,
+		"source,destination,bytes,start_ps\n0,1,5,99999999999999999999": "f.csv:2: start_ps: ",
+		"source,destination,bytes\nsource,destination,bytes":            `f.csv:2: source: "source" is not an endpoint`,
+		"0,1,5\nsource,destination,bytes":                               `f.csv:2: source: "source" is not an endpoint`,
+		"0,1,2000000000TB":                                              "f.csv:1: bytes: ",
 	} {
 		_, err := ReadFlows(strings.NewReader(text), "f.csv", 3)
 		require.ErrorContains(t, err, want, text)
+	}
+}
+
+// A header names the columns, and completed flows can be sent again.
+func TestReadFlowsWithHeader(t *testing.T) {
+	want := []Flow{{Src: 1, Dst: 0, Bytes: 4096}, {Src: 0, Dst: 2, Bytes: units.MiB, Start: 2 * sim.Microsecond}}
+	for _, text := range []string{
+		"source,destination,bytes,start\n1,0,4096,0s\n0,2,1MiB,2us\n",
+		"\uFEFF# flows\r\n source , destination,bytes , start\r\n1,0,4096, 0s\r\n0,2,1MiB,2us\r\n",
+		"start,bytes,destination,source\n2us,1MiB,2,0\n0s,4096,0,1\n",
+		"source,destination,bytes,start_ps,finish_ps,fct_ps,ideal_ps,slowdown\n1,0,4096,0,9,9,9,1\n0,2,1048576,2000000,,,,\n",
+	} {
+		got, err := ReadFlows(strings.NewReader(text), "f.csv", 3)
+		require.NoError(t, err, text)
+		require.Equal(t, want, got, text)
 	}
 }
 
@@ -122,6 +148,7 @@ func TestTrafficRefusals(t *testing.T) {
 func FuzzFlows(f *testing.F) {
 	f.Add("0,1,5\n# x\n1,2,1MiB,2us")
 	f.Add("0,1,5,1e300s")
+	f.Add("bytes,source,destination,start_ps\n5,0,1,7")
 	f.Fuzz(func(t *testing.T, text string) {
 		flows, err := ReadFlows(strings.NewReader(text), "f.csv", 8)
 		if err != nil {
