@@ -148,19 +148,28 @@ func (t *Traffic) Run(ctx context.Context, report func(Progress)) (*TrafficResul
 	return r, nil
 }
 
-// Goodput is the payload of the finished flows over the time from the first
-// start to the last finish, in bits per second.
-func (r *TrafficResult) Goodput() units.Rate {
-	var bytes float64
+// Span is from the first start to the last finish of the flows that finished.
+func (r *TrafficResult) Span() sim.Time {
 	first, last := sim.Never, sim.Time(0)
 	for i := range r.Flows {
 		if f := &r.Flows[i]; f.Finish != sim.Never {
-			bytes += float64(f.Bytes)
 			first, last = min(first, f.Start), max(last, f.Finish)
 		}
 	}
-	if last <= first {
+	return max(0, last-first)
+}
+
+// Goodput is the payload of the flows that finished over Span, in bits per second.
+func (r *TrafficResult) Goodput() units.Rate {
+	var bytes float64
+	for i := range r.Flows {
+		if f := &r.Flows[i]; f.Finish != sim.Never {
+			bytes += float64(f.Bytes)
+		}
+	}
+	span := r.Span()
+	if span == 0 {
 		return 0
 	}
-	return units.Rate(8 * bytes / (last - first).Seconds())
+	return units.Rate(8 * bytes / span.Seconds())
 }

@@ -36,7 +36,8 @@ func newNet() *cobra.Command {
 		Long: `Run pure traffic over a fabric, without requests, and print flow completion
 times, slowdowns and what the switches did. FABRIC is one of ` + "`tgssim list fabrics`" + `, or
 the path of a file. traffic.pattern is incast, permutation, all_to_all or file (a
-CSV of source,destination,bytes and optionally start).
+CSV of source,destination,bytes and optionally start, with or without a header;
+what --flows has written can be sent again).
 
 A flow's completion time (FCT) runs from its start to its last byte in the
 receiver's memory; its slowdown is that over what it takes alone.`,
@@ -97,7 +98,9 @@ func runNet(cmd *cobra.Command, f *netFlags, ref string) error {
 	return s.print(cmd.OutOrStdout(), t.Graph.Summary(), r)
 }
 
-// netSummary is the outcome of pure traffic. Times are in microseconds.
+// netSummary is the outcome of pure traffic. Times are in microseconds: SpanUs is
+// from the first start to the last finish, over which goodput is taken, and EndUs
+// is when nothing was left to happen, timers included.
 type netSummary struct {
 	Fabric      string   `json:"fabric"`
 	Engine      string   `json:"engine"`
@@ -106,6 +109,7 @@ type netSummary struct {
 	Flows       int      `json:"flows"`
 	Finished    int      `json:"finished"`
 	Bytes       int64    `json:"bytes"`
+	SpanUs      float64  `json:"span_us"`
 	EndUs       float64  `json:"end_us"`
 	GoodputGbps float64  `json:"goodput_gbps"`
 	FCT         spread   `json:"fct_us"`
@@ -141,7 +145,7 @@ func spreadOf(values []float64) spread {
 func summarise(f *scenarios.Fabric, r *experiment.TrafficResult) netSummary {
 	s := netSummary{
 		Fabric: f.Name, Engine: f.Network.Engine, Seed: f.Seed,
-		Fingerprint: fmt.Sprintf("%016x", r.Fingerprint), Flows: len(r.Flows), EndUs: r.End.Microseconds(),
+		Fingerprint: fmt.Sprintf("%016x", r.Fingerprint), Flows: len(r.Flows), SpanUs: r.Span().Microseconds(), EndUs: r.End.Microseconds(),
 		GoodputGbps: float64(r.Goodput()) / 1e9, Events: r.Events, Notes: r.Notes,
 	}
 	var fct, slowdown, goodput []float64
@@ -162,17 +166,27 @@ func summarise(f *scenarios.Fabric, r *experiment.TrafficResult) netSummary {
 
 func (s *netSummary) print(w io.Writer, cluster string, r *experiment.TrafficResult) error {
 	fmt.Fprintf(w, "%s: %s engine, seed %d, fingerprint %s\n%s\n\n", s.Fabric, s.Engine, s.Seed, s.Fingerprint, cluster)
-	fmt.Fprintf(w, "%d of %d flows finished, %.4g MB in %.4g us: %.4g Gb/s in all\n\n",
-		s.Finished, s.Flows, float64(s.Bytes)/1e6, s.EndUs, s.GoodputGbps)
+	fmt.Fprintf(w, "%d of %d flows finished", s.Finished, s.Flows)
+	if s.Finished > 0 {
+		fmt.Fprintf(w, ", %.4g MB in %.3f us: %.4g Gb/s in all", float64(s.Bytes)/1e6, s.SpanUs, s.GoodputGbps)
+	}
+	fmt.Fprint(w, "\n\n")
 	row := func(name string, x spread) []string {
-		f := func(v float64) string { return strconv.FormatFloat(v, 'f', 3, 64) }
+		f := func(v float64) string {
+			if s.Finished == 0 {
+				return "-"
+			}
+			return strconv.FormatFloat(v, 'f', 3, 64)
+		}
 		return []string{name, f(x.Mean), f(x.P50), f(x.P99), f(x.Max)}
 	}
 	rows := [][]string{row("FCT (us)", s.FCT), row("slowdown", s.Slowdown)}
 	if err := writeTable(w, []string{"", "mean", "p50", "p99", "max"}, rows); err != nil {
 		return err
 	}
-	fmt.Fprintf(w, "\nfairness of goodput (JFI) %.4f\n", s.JFI)
+	if s.Finished > 0 {
+		fmt.Fprintf(w, "\nfairness of goodput (JFI) %.4f\n", s.JFI)
+	}
 	if c := r.Counters; c != nil {
 		fmt.Fprintln(w)
 		if err := writeTable(w, []string{"packets", ""}, counterRows(c)); err != nil {
