@@ -19,6 +19,9 @@ func (t *table) facts() string {
 		}
 	}
 	models, gpus := t.common("model.name", 3), t.common("gpu.name", 3)
+	if n := t.size(); n != "" && gpus != "" {
+		gpus = n + " " + gpus
+	}
 	switch {
 	case models != "" && gpus != "":
 		add(models + " on " + strings.ToUpper(gpus))
@@ -87,11 +90,6 @@ func commas(s string) string {
 // describe writes the subtitle and the caption of a picture of sweeps.
 func (f *figure) describe(t *table, s *xySpec, front bool, all []*series) {
 	f.subtitle = t.facts()
-	if len(f.legend) == 0 && len(s.by) == 0 {
-		if fixed := t.fixed(s); fixed != "" {
-			f.subtitle += separator + fixed
-		}
-	}
 	points, fewest, most, bands, lines := 0, 0, 0, false, false
 	for _, g := range all {
 		lines = lines || len(g.spots) > 1
@@ -132,21 +130,17 @@ func (f *figure) describe(t *table, s *xySpec, front bool, all []*series) {
 	f.caption = append(f.caption, t.origin())
 }
 
-// fixed tells the values of the columns that do not vary in a picture of one
-// series: the number of GPUs.
-func (t *table) fixed(s *xySpec) string {
+// size is the number of GPUs where it is the same in all runs.
+func (t *table) size() string {
 	value := ""
 	for i := range t.rows {
 		v := t.rows[i].text("gpus")
-		if v == "" || s.x == "gpus" || value != "" && v != value {
+		if v == "" || value != "" && v != value {
 			return ""
 		}
 		value = v
 	}
-	if value == "" {
-		return ""
-	}
-	return show("gpus", value)
+	return commas(value)
 }
 
 // problems says which runs are not in the picture, and why.

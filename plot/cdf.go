@@ -55,7 +55,7 @@ func (p *Preset) makeCDF(r *Request) (*figure, error) {
 		s.marker = noMarker
 		o.layers = append(o.layers, layer{style: s, line: cumulate(sample)})
 		p50, p99 := metrics.WeightedPercentile(sample, 50), metrics.WeightedPercentile(sample, 99)
-		f.legend = append(f.legend, entry{style: s, name: fmt.Sprintf("%s (p50 %s, p99 %s ms)", d.name, significant(p50), significant(p99))})
+		f.legend = append(f.legend, entry{style: s, name: fmt.Sprintf("%s\np50 %s, p99 %s ms", d.name, significant(p50), significant(p99))})
 		sizes = append(sizes, decimal(float64(total(sample)), 0))
 	}
 	if len(o.layers) == 0 {

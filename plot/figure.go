@@ -4,6 +4,7 @@ import (
 	"image/color"
 	"math"
 	"slices"
+	"strings"
 	"unicode/utf8"
 
 	"gonum.org/v1/plot/vg"
@@ -174,7 +175,7 @@ func (f *figure) legendBelow(l *layout) {
 	full := l.width - 2*margin
 	width := vg.Length(0)
 	for _, e := range f.legend {
-		width = max(width, sampleWidth+6+ff.Width(e.name)+18)
+		width = max(width, sampleWidth+6+widest(ff, strings.Split(e.name, "\n"))+18)
 	}
 	columns := min(max(1, int(full/width)), 4)
 	if len(f.legend) > 4 {

@@ -82,7 +82,7 @@ func TestPicturesOfRuns(t *testing.T) {
 	for _, preset := range []string{"ttft-cdf", "itl-cdf"} {
 		f, texts := draws(t, Request{Dirs: []string{a, b}, Preset: preset})
 		require.Len(t, f.legend, 2)
-		require.True(t, strings.HasPrefix(f.legend[0].name, "built (p50 "), f.legend[0].name)
+		require.True(t, strings.HasPrefix(f.legend[0].name, "built\np50 "), f.legend[0].name)
 		require.Equal(t, black, f.legend[1].style.colour)
 		require.Contains(t, texts, "100")
 		for _, l := range f.panels[0].layers {
@@ -91,7 +91,7 @@ func TestPicturesOfRuns(t *testing.T) {
 		}
 	}
 	f, _ := draws(t, Request{Dirs: []string{a, b}, Preset: "ttft-cdf", By: []string{"network.engine", "gpus"}})
-	require.True(t, strings.HasPrefix(f.legend[1].name, "ideal, 32 GPUs (p50 "), f.legend[1].name)
+	require.True(t, strings.HasPrefix(f.legend[1].name, "ideal, 32 GPUs\np50 "), f.legend[1].name)
 
 	// Runs are rows, too.
 	f, _ = draws(t, Request{Dirs: []string{a, b}, Preset: "frontier"})
