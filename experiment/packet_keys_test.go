@@ -12,6 +12,9 @@ const (
 	hpcc  = "congestion.algorithm=hpcc"
 	swift = "congestion.algorithm=swift"
 
+	byINT   = "packet.path.choice=int packet.path.int={preset:_packet,_probe_interval:_5us}"
+	byCONGA = "packet.path.choice=conga packet.path.conga={preset:_conweave,_flowlet_gap:_1us}"
+
 	oneClass = "one traffic class crosses servers here, and a note says that the mode never acted; fabric/packet tests two"
 )
 
@@ -23,6 +26,27 @@ func packetKeys() []change {
 		{key: "packet.path.index", value: "1", on: "packet.path.choice=static"},
 		{key: "packet.path.flowlet_gap", value: "1us", on: "packet.path.choice=flowlet"},
 		{key: "packet.path.max_paths", value: "2", on: sprayed},
+		{key: "packet.path.choice", value: "conga"},
+		{key: "packet.path.choice", value: "int"},
+		{key: "packet.path.choice", value: "oracle"},
+		{key: "packet.path.int.preset", value: "greedy", on: byINT},
+		{key: "packet.path.int.per", value: "message", on: byINT},
+		{key: "packet.path.int.flowlet_gap", value: "1us", on: byINT + " packet.path.int.per=flowlet"},
+		{key: "packet.path.int.margin", value: "0.9", on: byINT},
+		{key: "packet.path.int.hold", value: "1us", on: byINT},
+		{key: "packet.path.int.choices", value: "0", on: byINT},
+		{key: "packet.path.int.levels", value: "2", on: byINT},
+		{key: "packet.path.int.gain", value: "0.1", on: byINT},
+		{key: "packet.path.int.max_age", value: "20us", on: byINT},
+		{key: "packet.path.int.probe_interval", value: "20us", on: byINT},
+		{key: "packet.path.int.probe_bytes", value: "200B", on: byINT},
+		{key: "packet.path.conga.preset", value: "paper", on: byCONGA},
+		{key: "packet.path.conga.period", value: "5us", on: byCONGA},
+		{key: "packet.path.conga.alpha", value: "0.9", on: byCONGA},
+		{key: "packet.path.conga.bits", value: "7", on: byCONGA},
+		{key: "packet.path.conga.flowlet_gap", value: "10us", on: byCONGA},
+		{key: "packet.path.conga.aging", value: "5us", on: byCONGA},
+		{key: "packet.path.conga.header_bytes", value: "8B", on: byCONGA},
 		{key: "packet.transport.window_bdp", value: "2", on: "congestion.algorithm=none"},
 		{key: "packet.transport.window_bdp", value: "2", does: idle, why: "it is the window of pacing none"},
 		{key: "packet.transport.ack_bytes", value: "64B"},

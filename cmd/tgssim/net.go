@@ -241,6 +241,12 @@ func counterRows(c *packet.Counters) [][]string {
 		{"timeouts", n(c.Timeouts)},
 		{"out of order", n(c.OutOfOrder)},
 	}
+	if c.Reports > 0 {
+		rows = append(rows,
+			[]string{"telemetry of a path, mean age", fmt.Sprintf("%d, %.3g us", c.Reports, (c.ReportAge / sim.Time(c.Reports)).Microseconds())},
+			[]string{"probes, bytes both ways", fmt.Sprintf("%d, %d", c.Probes, c.ProbeBytes)},
+			[]string{"moved to another path", n(c.Moves)})
+	}
 	for reason, count := range c.Dropped {
 		if count > 0 {
 			rows = append(rows, []string{"dropped: " + packet.DropReason(reason).String(), n(count)})

@@ -47,6 +47,12 @@ type Counters struct {
 	MarkedArrived int64
 	// Pauses counts XOFF frames, Flowlets the flowlets begun.
 	Pauses, Flowlets int64
+	// Moves counts how often telemetry has moved a queue pair to another path.
+	// Reports counts the telemetry that came back for it, with acknowledgements and
+	// probes, and ReportAge sums up how long before its first switch had stamped it.
+	// Probes counts probes, ProbeBytes theirs and their answers' on the wire.
+	Moves, Reports, Probes, ProbeBytes int64
+	ReportAge                          sim.Time
 }
 
 // Counters returns the counts as of now.
@@ -54,7 +60,11 @@ func (n *Network) Counters() Counters { return n.count }
 
 // drop loses a packet.
 func (n *Network) drop(id uint32, why DropReason) {
-	n.discard(&n.packets[id], why)
+	p := &n.packets[id]
+	n.discard(p, why)
+	if n.promised != nil && p.flags&flagReply == 0 {
+		n.promise(p.at, -int64(p.wire))
+	}
 	n.release(id)
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/tgssim/tgssim/congestion"
 	"github.com/tgssim/tgssim/fabric"
 	"github.com/tgssim/tgssim/internal/units"
+	"github.com/tgssim/tgssim/routing"
 	"github.com/tgssim/tgssim/sim"
 	"github.com/tgssim/tgssim/topology"
 )
@@ -43,13 +44,18 @@ func adversary(t *rapid.T) (topology.Config, Settings) {
 		b.Headroom = congestion.HeadroomConfig{Frames: 1}
 	}
 	b.Lossless = append(b.Lossless, 4)[:min(2, 2*len(b.Lossless))]
-	s.Congestion.Algorithm = []string{"none", "dcqcn"}[one("dcqcn", 0, 1)]
+	s.Congestion.Algorithm = rapid.SampledFrom(congestion.Algorithms()).Draw(t, "algorithm")
 	s.Congestion.ECN.Thresholds = []congestion.ECNThresholds{{Rate: 100 * units.Gbps, Kmin: 5 * units.KB, Kmax: 100 * units.KB, Pmax: 0.5}}
 	s.Congestion.DCQCN.MinRate = units.Gbps
 	p := &s.Packet
 	p.Train = one("train", 1, 1, 2, 3, 7, 16, 64)
-	p.Path.Choice = rapid.SampledFrom(pathChoices).Draw(t, "path")
+	p.Path.Choice = rapid.SampledFrom(pathChoices()).Draw(t, "path")
 	p.Path.FlowletGap, p.Path.MaxPaths = us("gap", 0, 3), one("paths", 1, 2, 128)
+	p.Path.INT.Per = rapid.SampledFrom([]string{routing.PerFlowlet, routing.PerMessage, routing.PerPacket}).Draw(t, "per")
+	p.Path.INT.FlowletGap, p.Path.INT.ProbeInterval = us("int gap", 0, 3), us("probes", 0, 30)
+	if congestion.NeedsOf(s.Congestion).OnePath && p.Path.reorders() {
+		s.Congestion.Algorithm = "none"
+	}
 	p.Transport.Recovery = rapid.SampledFrom(recoveries).Draw(t, "recovery")
 	p.Transport.AckEvery, p.Transport.AckQueueing = one("ack every", 1, 4, 9), coin("queued acks")
 	p.Transport.WindowBDP = []float64{0, 0.2, 1.25}[one("window", 0, 1, 2)]

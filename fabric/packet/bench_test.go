@@ -13,6 +13,7 @@ import (
 	"github.com/tgssim/tgssim/fabric"
 	"github.com/tgssim/tgssim/internal/invariants"
 	"github.com/tgssim/tgssim/internal/units"
+	"github.com/tgssim/tgssim/routing"
 	"github.com/tgssim/tgssim/sim"
 	"github.com/tgssim/tgssim/topology"
 )
@@ -161,7 +162,12 @@ func TestNoAllocations(t *testing.T) {
 		all[name] = preset(t, name)
 	}
 	for name, s := range all {
-		for _, how := range []string{PathECMP, PathSprayRandom} {
+		choices := []string{PathECMP, PathSprayRandom}
+		if name == "default" {
+			choices = pathChoices()
+			s.Packet.Path.INT.Per = routing.PerPacket
+		}
+		for _, how := range choices {
 			s.Packet.Path.Choice = how
 			if s.validate() != nil {
 				continue // HPCC does not spray

@@ -8,6 +8,7 @@ import (
 	"github.com/tgssim/tgssim/fabric"
 	"github.com/tgssim/tgssim/internal/config"
 	"github.com/tgssim/tgssim/internal/units"
+	"github.com/tgssim/tgssim/routing"
 	"github.com/tgssim/tgssim/sim"
 )
 
@@ -54,8 +55,11 @@ type Config struct {
 // PathConfig says how packets choose between equal-cost paths.
 type PathConfig struct {
 	// Choice is "ecmp" (by the hash of the queue pair's 5-tuple, the same path as
-	// in the flow engine), "static" (by number), "flowlet" (LetFlow), or per
-	// packet "spray-random" or "spray-round-robin".
+	// in the flow engine), "static" (by number), "flowlet" (LetFlow), "conga"
+	// (flowlets, to the uplink with the least congested path), "int" (by the
+	// switches' telemetry), or per packet "spray-random", "spray-round-robin" or
+	// "oracle", which knows every queue and every packet under way, as no network
+	// could.
 	Choice string `yaml:"choice"`
 	// Index is the path of "static", among the paths in order of topology.Paths;
 	// -1 takes the destination GPU's number modulo the paths (D-mod-k routing).
@@ -63,20 +67,24 @@ type PathConfig struct {
 	// FlowletGap is the pause after which a flowlet may change paths. LetFlow and
 	// CONGA use 100 us; RDMA rarely pauses so long.
 	FlowletGap sim.Time `yaml:"flowlet_gap"`
-	// MaxPaths bounds the paths that a queue pair sprays over.
+	// MaxPaths bounds the paths that a queue pair chooses from.
 	MaxPaths int `yaml:"max_paths"`
+	// INT is used by "int", CONGA by "conga".
+	INT   routing.INTConfig   `yaml:"int"`
+	CONGA routing.CONGAConfig `yaml:"conga"`
 }
 
 // The path choices.
 const (
+	PathCONGA           = "conga"
 	PathECMP            = "ecmp"
+	PathINT             = "int"
+	PathOracle          = "oracle"
 	PathStatic          = "static"
 	PathFlowlet         = "flowlet"
 	PathSprayRandom     = "spray-random"
 	PathSprayRoundRobin = "spray-round-robin"
 )
-
-var pathChoices = []string{PathECMP, PathFlowlet, PathSprayRandom, PathSprayRoundRobin, PathStatic}
 
 // TransportConfig is the reliable connection.
 type TransportConfig struct {
@@ -180,7 +188,10 @@ type Fault struct {
 func DefaultConfig() Config {
 	return Config{
 		Train: 1,
-		Path:  PathConfig{Choice: PathECMP, Index: -1, FlowletGap: 100 * sim.Microsecond, MaxPaths: 128},
+		Path: PathConfig{
+			Choice: PathECMP, Index: -1, FlowletGap: 100 * sim.Microsecond, MaxPaths: 128,
+			INT: routing.DefaultINT(), CONGA: routing.DefaultCONGA(),
+		},
 		Transport: TransportConfig{
 			WindowBDP: 1.25, AckBytes: 86, AckEvery: 4, Recovery: RecoveryAuto,
 			ReorderWindow: 1024, Timeout: 1 * sim.Millisecond,
@@ -322,9 +333,11 @@ func (c Config) Validate() error {
 
 func (c PathConfig) validate() error {
 	var ps config.Problems
-	oneOf(&ps, "choice", c.Choice, pathChoices)
+	oneOf(&ps, "choice", c.Choice, pathChoices())
 	ps.Require(c.Index >= -1 && c.Index < 1<<20, "index", "%d is out of range; use a path's number, or -1 for the destination's", c.Index)
 	span(&ps, "flowlet_gap", c.FlowletGap, 0, sim.Second)
+	ps.Nest("int", c.INT.Validate())
+	ps.Nest("conga", c.CONGA.Validate())
 	ps.Require(c.MaxPaths >= 1 && c.MaxPaths <= 1<<15, "max_paths", "%d paths; use 1 to %d", c.MaxPaths, 1<<15)
 	return ps.Err()
 }

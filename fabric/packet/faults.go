@@ -166,7 +166,9 @@ func (n *Network) reconverge(sim.Time) {
 		if len(path) > 0 && !n.isRoute(s.route, path) {
 			s.route = n.layRoute(path)
 		}
-		if n.spraying {
+		if n.intPaths != nil {
+			n.markDown(s, &n.intPaths.known[n.intPaths.flows[qp].known])
+		} else if n.spraying {
 			n.laySpray(s, k)
 		}
 		if r := &n.receivers[qp]; n.ackQueueing {

@@ -57,7 +57,13 @@ func (n *Network) Inert() []Inert {
 	add(lost == 0 && k.Retransmitted == 0, "packet.transport.recovery", "no packet was lost or sent again")
 	add(c.Packet.Path.Choice == PathFlowlet && k.Flowlets <= int64(len(n.senders)), "packet.path.flowlet_gap",
 		"no queue pair ever paused that long, so none changed its path")
-	add(sprays(c.Packet.Path.Choice) && k.OutOfOrder == 0, "packet.transport.reorder_window", "no packet arrived out of order")
+	how := c.Packet.Path.Choice
+	add(how == PathINT && k.Moves == 0, "packet.path.int", "telemetry never moved a queue pair")
+	add(how == PathCONGA && k.Flowlets <= int64(len(n.senders)), "packet.path.conga",
+		"no queue pair ever paused for the flowlet gap, so none changed its path")
+	add(how == PathINT && n.config.Packet.Path.INT.ProbeInterval > 0 && k.Probes == 0, "packet.path.int.probe_interval",
+		"every path was heard of sooner")
+	add(c.Packet.Path.reorders() && k.OutOfOrder == 0, "packet.transport.reorder_window", "no packet arrived out of order")
 	add(c.Packet.NIC.MaxQPs > 0 && !n.acted.qpLimit, "packet.nic.max_qps", "no NIC had so many queue pairs with work at once")
 	add(c.Packet.NIC.MaxRequests > 0 && !n.acted.requestLimit, "packet.nic.max_requests", "no queue pair had so many work requests under way")
 	add(c.Packet.NIC.RequestCost > 0 && !n.acted.wqe, "packet.nic.request_cost", "no work request was posted to a NIC")
@@ -85,6 +91,8 @@ func (n *Network) idle(list []Inert) []Inert {
 	add(!n.selective, "packet.transport.reorder_tolerance", "recovery is go-back-N, which takes nothing out of order")
 	add(p.Path.Choice != PathStatic, "packet.path.index", "it chooses among static paths, and the choice is "+p.Path.Choice)
 	add(p.Path.Choice != PathFlowlet, "packet.path.flowlet_gap", "the choice of path is "+p.Path.Choice)
+	add(p.Path.Choice != PathINT, "packet.path.int", "the choice of path is "+p.Path.Choice)
+	add(p.Path.Choice != PathCONGA, "packet.path.conga", "the choice of path is "+p.Path.Choice)
 	add(!n.spraying, "packet.path.max_paths", "a queue pair has one path, as the choice is "+p.Path.Choice)
 	add(p.Queues.Mode != "weighted", "packet.queues.kv_weight", "the queues are "+p.Queues.Mode)
 	add(p.Queues.Mode != "weighted", "packet.queues.ep_weight", "the queues are "+p.Queues.Mode)

@@ -126,6 +126,9 @@ func (b *bench) idle() {
 		require.Equal(b.t, none, s.first)
 		require.Zero(b.t, r.window.held)
 	}
+	for l, bytes := range n.promised {
+		require.Zero(b.t, bytes, n.graph.Links[l].Name)
+	}
 	for _, buf := range n.buffers {
 		require.Zero(b.t, buf.Use().Total)
 	}

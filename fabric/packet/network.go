@@ -28,6 +28,11 @@ type Network struct {
 	packets    []packet
 	telemetry  []record // by packet; nil when switches stamp nothing
 	int        *congestion.INT
+	intPaths   *intPaths   // nil unless the path follows telemetry
+	conga      *congaPaths // nil unless CONGA chooses
+	promised   []int64     // by LinkID: bytes on their way to it; nil without an oracle
+	oracle     pathLoads   // scratch
+	emitting   uint32      // the packet that chooses its path
 	freePacket uint32
 	inUse      int
 
@@ -115,6 +120,8 @@ type settings struct {
 	cnpPerPort       bool
 	pauseResponse    sim.Time
 	faulty           bool
+	observing        bool // observe wants to know what ports send
+	next             func(n *Network, q *sender, qp uint32, p *packet, now sim.Time) int
 	stamping         bool // data packets carry the time at which they were sent
 }
 
@@ -133,6 +140,7 @@ const (
 	evRoute                 // reconvergence
 	evDrain                 // NIC, whose receive buffer has drained by a packet
 	evDeadlock
+	evProbe // place in intPaths.known
 )
 
 // New returns a packet network over g that lives on the engine's clock. The seed
@@ -169,10 +177,8 @@ func New(s Settings, engine *sim.Engine, g *topology.Graph, seed uint64) (*Netwo
 		n.depths = make([][2]depth, len(g.Links))
 	}
 	n.apply(s, seed)
-	if congestion.NeedsOf(s.Congestion).INT {
-		if err := n.layTelemetry(s); err != nil {
-			return nil, err
-		}
+	if err := n.layChoice(s); err != nil {
+		return nil, err
 	}
 	if err := n.layPorts(); err != nil {
 		return nil, err
@@ -211,8 +217,8 @@ func (s *Settings) validate() error {
 		ps.Require((s.Fabric.MTU+s.Fabric.Header)*units.Bytes(s.Packet.Train) <= maxUnit, "packet.train",
 			"%d MTUs of %v with headers are more than %v; use a shorter train", s.Packet.Train, s.Fabric.MTU, maxUnit)
 		needs := congestion.NeedsOf(s.Congestion)
-		ps.Require(!needs.OnePath || !sprays(s.Packet.Path.Choice), "packet.path.choice",
-			"%s sends packets of a flow on several paths, and congestion.algorithm %s needs one; use ecmp, static or flowlet",
+		ps.Require(!needs.OnePath || !s.Packet.Path.reorders(), "packet.path.choice",
+			"%s sends packets of a flow on several paths, and congestion.algorithm %s needs one; use ecmp, static, flowlet or conga",
 			s.Packet.Path.Choice, s.Congestion.Algorithm)
 	}
 	return ps.Err()
@@ -222,12 +228,13 @@ func (s *Settings) validate() error {
 func (n *Network) apply(s Settings, seed uint64) {
 	c, t := s.Packet, s.Packet.Transport
 	n.config, n.path = s, c.Path
-	n.spraying = c.Path.Choice == PathFlowlet || sprays(c.Path.Choice)
+	n.next = choiceOf(c.Path.Choice).next
+	n.spraying = n.next != nil
 	n.mtu, n.header = uint32(s.Fabric.MTU), uint32(s.Fabric.Header)
 	n.train = uint32(c.Train)
 	n.fullWire = (n.mtu + n.header) * n.train
 	n.ackWire, n.ackEvery, n.ackQueueing = uint32(t.AckBytes), uint16(t.AckEvery), t.AckQueueing
-	n.selective = t.Recovery == RecoverySelective || t.Recovery == RecoveryAuto && sprays(c.Path.Choice)
+	n.selective = t.Recovery == RecoverySelective || t.Recovery == RecoveryAuto && c.Path.reorders()
 	n.reorderWindow, n.reorderTolerance = uint32(t.ReorderWindow), uint32(t.ReorderTolerance)
 	if n.reorderTolerance == 0 {
 		n.reorderTolerance = 1
@@ -271,8 +278,6 @@ func (n *Network) apply(s Settings, seed uint64) {
 	n.stamping = congestion.NeedsOf(s.Congestion).RTT
 	n.firstNIC, n.firstSwitch = nodesOf(n.graph)
 }
-
-func sprays(choice string) bool { return choice == PathSprayRandom || choice == PathSprayRoundRobin }
 
 // nodesOf is the first NIC and the first switch of a graph, whose nodes are
 // numbered kind by kind.
@@ -384,5 +389,7 @@ func (n *Network) handleRare(e sim.Event) {
 		n.drained(e.Arg, e.At)
 	case evDeadlock:
 		n.checkDeadlock(e.At)
+	case evProbe:
+		n.probe(e.Arg, e.At)
 	}
 }

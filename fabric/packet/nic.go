@@ -205,7 +205,8 @@ func (n *Network) emit(nc *nic, pt *port, prio int, now sim.Time) uint32 {
 	p, q := &n.packets[id], &n.senders[qp]
 	n.segment(p, q, qp, n.trainOf(nc, q, now))
 	if n.spraying {
-		p.at = n.choosePath(q, qp, now)
+		n.emitting = id
+		p.at = n.choosePath(q, qp, p, now)
 	}
 	if n.stamping {
 		p.sent = nanoseconds(now)

@@ -135,6 +135,7 @@ func (n *Network) layTelemetry(s Settings) error {
 		return nest("congestion.int", err)
 	}
 	n.telemetry = []record{}
+	n.observing = true
 	n.header += uint32(n.int.Bytes(hops))
 	n.ackWire += uint32(n.int.Bytes(hops))
 	n.fullWire = (n.mtu + n.header) * n.train
@@ -162,7 +163,7 @@ func (n *Network) stamp(pt *port, id uint32, p *packet, now sim.Time) {
 		sent += k * int64(pt.fullWire)
 	}
 	t.hops[t.count] = n.int.Stamp(congestion.INTHop{
-		At: now, Sent: units.Bytes(sent), Queue: units.Bytes(pt.queue[p.prio].bytes), Rate: pt.rate,
+		At: now, Sent: units.Bytes(sent), Queue: units.Bytes(pt.queue[n.prioOf[p.class]].bytes), Rate: pt.rate,
 	})
 	t.count++
 }

@@ -51,6 +51,12 @@ func (n *Network) newQueuePair(k qpKey, class fabric.Class) uint32 {
 	if n.spraying {
 		n.laySpray(&s, k)
 	}
+	switch {
+	case n.intPaths != nil:
+		n.layINT(&s, k, id)
+	case n.conga != nil:
+		n.layCONGAFlow(k, id)
+	}
 	r := receiver{
 		request: none, class: uint8(class), nic: n.nicIndex(k.dst), window: reorder{bits: none},
 		back: n.engine.NewLane(n.replyTime(path)),
@@ -116,16 +122,19 @@ func (n *Network) layRoute(path []topology.LinkID) uint32 {
 // max_paths of them, beginning at one of its own so that senders differ.
 func (n *Network) laySpray(s *sender, k qpKey) {
 	all := n.graph.Paths(n.graph.NICOf(k.src), n.graph.NICOf(k.dst))
-	live := all[:0]
+	var live [][]topology.LinkID
 	for _, p := range all {
 		if !n.crossesExcluded(p) {
 			live = append(live, p)
 		}
 	}
-	if len(live) == 0 {
-		live = all
+	if len(live) == 0 || n.intPaths != nil {
+		live = all // with telemetry, a path keeps its number and is out of service
 	}
 	begin := int(routing.Hash(routing.RoCE(uint32(k.src), uint32(k.dst), k.number), n.spraySeed) % uint64(len(live)))
+	if n.intPaths != nil {
+		begin = 0
+	}
 	count := min(len(live), n.path.MaxPaths)
 	s.paths.first, s.paths.stride, s.paths.count = uint32(len(n.routes)), uint16(len(live[0])+1), uint16(count)
 	s.paths.flowlet.Break()
@@ -135,23 +144,8 @@ func (n *Network) laySpray(s *sender, k qpKey) {
 }
 
 // choosePath is the route of the next packet of a sender that changes paths.
-func (n *Network) choosePath(q *sender, qp uint32, now sim.Time) uint32 {
-	c := &q.paths
-	var at int
-	switch n.path.Choice {
-	case PathSprayRoundRobin:
-		at = c.turn.Next(int(c.count))
-	case PathSprayRandom:
-		n.sprayDraws++
-		at = routing.RandomPath(n.spraySeed, n.sprayDraws, int(c.count))
-	default: // flowlet
-		moved := false
-		at, moved = c.flowlet.Next(now, n.path.FlowletGap, n.spraySeed+uint64(qp), int(c.count))
-		if moved {
-			n.count.Flowlets++
-		}
-	}
-	return c.first + uint32(at)*uint32(c.stride)
+func (n *Network) choosePath(q *sender, qp uint32, p *packet, now sim.Time) uint32 {
+	return q.paths.first + uint32(n.next(n, q, qp, p, now))*uint32(q.paths.stride)
 }
 
 // windowOf is the window of a queue pair over a path, in packets.

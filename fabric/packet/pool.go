@@ -27,12 +27,13 @@ type packet struct {
 type flags uint8
 
 const (
-	flagMarked flags = 1 << iota // congestion experienced; on an ACK, its echo
-	flagNack                     // an acknowledgement that asks for packets again
-	flagCNP                      // a congestion notification packet
-	flagReply                    // travels back from the receiver
-	flagAgain                    // a retransmission
-	flagProbe                    // asks the receiver for all that it misses
+	flagMarked    flags = 1 << iota // congestion experienced; on an ACK, its echo
+	flagNack                        // an acknowledgement that asks for packets again
+	flagCNP                         // a congestion notification packet
+	flagReply                       // travels back from the receiver
+	flagAgain                       // a retransmission
+	flagProbe                       // asks the receiver for all that it misses
+	flagTelemetry                   // a probe of a path: it only collects telemetry
 )
 
 // alloc returns the place of a packet that is not in use. Pointers to packets

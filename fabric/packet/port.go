@@ -96,8 +96,8 @@ func (n *Network) transmit(pt *port, id uint32, p *packet, now sim.Time) {
 		panic("packet: two packets on a wire")
 	}
 	p.at++
-	if n.telemetry != nil && !pt.nic && p.flags&flagReply == 0 {
-		n.stamp(pt, id, p, now)
+	if n.observing {
+		n.observe(pt, id, p, now)
 	}
 	if p.wire == pt.fullWire && !pt.down {
 		pt.fulls[p.class]++

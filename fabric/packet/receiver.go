@@ -25,7 +25,11 @@ type receiver struct {
 
 // receive takes in a packet that has reached a NIC.
 func (n *Network) receive(id uint32, p *packet, now sim.Time) {
-	if p.flags&flagReply != 0 {
+	if p.flags&(flagReply|flagTelemetry) != 0 {
+		if p.flags&flagReply == 0 {
+			n.echo(id, p, now)
+			return
+		}
 		n.reply(id, now)
 		return
 	}
@@ -101,6 +105,10 @@ func (n *Network) acknowledge(r *receiver, id uint32, p *packet, f flags, payloa
 	if r.marked {
 		p.flags |= flagMarked
 		r.marked = false
+	}
+	if n.conga != nil {
+		f := &n.conga.flows[p.qp]
+		n.conga.tag(id, f.dst, f.src)
 	}
 	n.sendBack(r, id, p, now)
 }

@@ -87,6 +87,9 @@ func (n *Network) askAll(r *receiver, qp uint32, now sim.Time) {
 		}
 		id := n.alloc()
 		n.packets[id] = packet{qp: qp, class: r.class, count: 1}
+		if n.telemetry != nil {
+			n.collect(id, 0)
+		}
 		n.nack(r, id, &n.packets[id], from-r.expected, count, now)
 	}
 }

@@ -246,8 +246,17 @@ func (n *Network) reply(id uint32, now sim.Time) {
 	qp, f := p.qp, p.flags
 	q := &n.senders[qp]
 	cc := n.nics[q.nic].cc
-	if f&flagCNP != 0 {
+	if n.intPaths != nil && f&flagCNP == 0 {
+		n.learn(q, qp, id, now)
+	}
+	if n.conga != nil && f&flagCNP == 0 {
+		n.conga.heed(id, n.conga.flows[qp].dst, n.conga.flows[qp].src, now)
+	}
+	if f&(flagCNP|flagTelemetry) != 0 {
 		n.release(id)
+		if f&flagTelemetry != 0 {
+			return
+		}
 		n.count.CNPs++
 		cc.OnCNP(&q.rp, now)
 		return

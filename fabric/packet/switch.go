@@ -69,7 +69,11 @@ func (n *Network) shorten(id uint32, p *packet, why DropReason) (lost int64) {
 	}
 	lost = int64(p.count+1) / 2
 	n.count.Dropped[why] += lost
+	wire := p.wire
 	n.lengthen(p, uint32(p.count)-uint32(lost))
+	if n.promised != nil {
+		n.promise(p.at, int64(p.wire)-int64(wire))
+	}
 	return lost
 }
 

@@ -123,7 +123,7 @@ func TestConservation(t *testing.T) {
 		p := &s.Packet
 		p.Train = rapid.SampledFrom([]int{1, 1, 2, 5, 16, 64}).Draw(rt, "train")
 		s.Congestion.Buffer.Size += units.Bytes(p.Train-1) * 100 * units.KB // their headroom
-		p.Path.Choice = rapid.SampledFrom(pathChoices).Draw(rt, "path")
+		p.Path.Choice = rapid.SampledFrom(pathChoices()).Draw(rt, "path")
 		p.Path.FlowletGap = sim.Time(rapid.IntRange(0, 2000).Draw(rt, "gap")) * sim.Nanosecond
 		p.Transport.Recovery = rapid.SampledFrom(recoveries).Draw(rt, "recovery")
 		p.Transport.AckEvery = rapid.IntRange(1, 9).Draw(rt, "ack every")

@@ -1,0 +1,181 @@
+package packet
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tgssim/tgssim/congestion"
+	"github.com/tgssim/tgssim/fabric"
+	"github.com/tgssim/tgssim/internal/units"
+	"github.com/tgssim/tgssim/sim"
+	"github.com/tgssim/tgssim/topology"
+)
+
+// chosen is lossless HPCC-ns3 buffers with a window and no congestion control, so
+// that paths are all that matters, with packets of the same size whoever collects
+// telemetry.
+func chosen(t tester, how, preset string) Settings {
+	s := lossless(t)
+	s.Packet.DeadlockCheck = 0
+	s.Packet.Transport.WindowBDP = 1.25
+	s.Packet.Path.Choice = how
+	if how == PathINT {
+		s.Fabric.Header -= 42
+		require.NoError(t, s.Packet.Path.INT.SetPreset(preset))
+	}
+	return s
+}
+
+// permuted is the mean of two permutations under two hashes each.
+func permuted(t *testing.T, s Settings) (f fct, c Counters) {
+	for _, list := range []string{"flows_perm128_s1.csv", "flows_perm128_s2.csv"} {
+		ms := flowList(t, list)
+		for seed := range uint64(2) {
+			b := newSeededBench(t, s, build(t, ls128()), seed+1)
+			for _, m := range ms {
+				b.net.Send(m, b)
+			}
+			x := summarise(b.run())
+			f.mean, f.p99, f.max = f.mean+x.mean/4, f.p99+x.p99/4, f.max+x.max/4
+			c = b.net.Counters()
+		}
+	}
+	return f, c
+}
+
+// A permutation on LS128: an oracle beats whoever knows less, what follows
+// telemetry beats hashes, and RDMA, which does not pause, has no flowlets: LetFlow
+// is no better than ECMP (ConWeave's simulator: 394 to 430 us for ECMP, 410 to 440
+// for LetFlow, 446 to 469 for CONGA). Two permutations, two hashes.
+func TestChoicesOfPath(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
+	mean := map[string]float64{}
+	for _, c := range []struct{ how, preset string }{
+		{PathECMP, ""}, {PathFlowlet, ""}, {PathCONGA, ""}, {PathINT, "message"}, {PathINT, "packet"},
+		{PathSprayRandom, ""}, {PathOracle, ""},
+	} {
+		f, k := permuted(t, chosen(t, c.how, c.preset))
+		t.Logf("%-16s %-8s mean %6.1f p99 %6.1f max %6.1f us, %d moves, %d out of order", c.how, c.preset, f.mean, f.p99, f.max, k.Moves, k.OutOfOrder)
+		mean[c.how+c.preset] = f.mean
+		if c.how == PathFlowlet {
+			require.EqualValues(t, 128, k.Flowlets, "no flow ever pauses")
+		}
+	}
+	require.Less(t, mean[PathOracle], 1.1*93.4, "the bound is 93.4 us")
+	require.LessOrEqual(t, mean[PathOracle], mean[PathSprayRandom]*1.02)
+	require.Less(t, mean[PathSprayRandom], mean[PathINT+"packet"])
+	require.Less(t, mean[PathINT+"packet"], 0.95*mean[PathECMP])
+	require.InEpsilon(t, mean[PathECMP], mean[PathFlowlet], 0.05)
+	require.InEpsilon(t, mean[PathECMP], mean[PathCONGA], 0.1)
+	require.InEpsilon(t, mean[PathECMP], mean[PathINT+"message"], 0.1, "flows of one message decide before they know anything")
+}
+
+// The older what a NIC knows of its paths, the worse it chooses; with nothing but
+// what acknowledgements say of its own path it does not move at all.
+func TestStaleTelemetryHurts(t *testing.T) {
+	var last float64
+	for _, every := range []sim.Time{5 * sim.Microsecond, 50 * sim.Microsecond, 200 * sim.Microsecond, 0} {
+		s := chosen(t, PathINT, "greedy")
+		s.Packet.Path.INT.ProbeInterval, s.Packet.Path.INT.MaxAge = every, 10*sim.Millisecond
+		f, k := permuted(t, s)
+		t.Logf("probes every %v: mean %.1f max %.1f us, %d moves, %d B of probes", every, f.mean, f.max, k.Moves, k.ProbeBytes)
+		require.Greater(t, f.max, 1.05*last)
+		last = f.max
+		require.Equal(t, every == 0, k.Moves == 0)
+		require.Equal(t, every == 0, k.Probes == 0)
+		require.Equal(t, k.Probes*2*126, k.ProbeBytes)
+		age := (k.ReportAge / sim.Time(k.Reports)).Microseconds()
+		require.Greater(t, age, 6., "from the first switch to the receiver and back")
+		require.Less(t, age, 40.)
+	}
+}
+
+// A message that begins when its NIC knows of its paths takes the quiet one: here
+// the leaf's other uplinks are full.
+func TestMessagesAvoidBusyPaths(t *testing.T) {
+	quiet := 0
+	for dst := range 8 {
+		s := chosen(t, PathINT, "message")
+		s.Packet.Path.INT.Choices, s.Packet.Path.INT.ProbeInterval = 0, 10*sim.Microsecond
+		b := newBench(t, s, build(t, ls128()))
+		n := b.net
+		for i := range topology.GPU(7) {
+			src, to := i+1, 8*(i+2)+1
+			q := &n.senders[n.queuePair(src, to, fabric.ClassKV, 0)]
+			q.paths.first, q.paths.count = q.paths.first+uint32(i)*uint32(q.paths.stride), 1
+			n.Send(fabric.Message{Src: src, Dst: to, Bytes: 20 * units.MB}, b)
+		}
+		b.engine.RunUntil(100 * sim.Microsecond)
+		to := topology.GPU(120 + dst)
+		n.Send(fabric.Message{Dst: to, Bytes: 4096}, b) // makes the NIC probe
+		b.engine.RunUntil(150 * sim.Microsecond)
+		n.Send(fabric.Message{Dst: to, Bytes: 40 * 4096, Class: fabric.ClassEP}, b)
+		b.engine.RunUntil(200 * sim.Microsecond)
+		if n.PortStats(n.graph.Out(n.graph.LeafOf(n.graph.NICOf(0)))[8+7]).Packets[fabric.ClassEP] == 40 {
+			quiet++
+		}
+	}
+	require.Equal(t, 8, quiet, "by hash it would be 1 in 8")
+}
+
+// Paths that have failed are left, and taken again.
+func TestChoicesLeaveFailures(t *testing.T) {
+	for _, how := range []string{PathCONGA, PathINT, PathOracle} {
+		s := chosen(t, how, "packet")
+		s.Packet.FaultDetection = 10 * sim.Microsecond
+		s.Packet.Transport.Timeout = 100 * sim.Microsecond
+		s.Packet.Path.CONGA.FlowletGap = sim.Microsecond
+		s.Packet.Faults = []Fault{
+			{Link: "leaf0>spine0", At: 20 * sim.Microsecond}, {Link: "leaf0>spine3", At: 30 * sim.Microsecond},
+			{Link: "leaf0>spine0", At: 3 * sim.Millisecond, Rate: 1},
+		}
+		b := newBench(t, s, build(t, ls128()))
+		send := func() {
+			for i := range 8 {
+				b.net.Send(fabric.Message{Src: topology.GPU(i), Dst: topology.GPU(64 + 8*i), Bytes: units.MB}, b)
+			}
+		}
+		at := func(when sim.Time) [8]int64 {
+			b.engine.RunUntil(when)
+			var k [8]int64
+			for i, l := range b.net.graph.Out(b.net.graph.LeafOf(b.net.graph.NICOf(0)))[8:] {
+				k[i] = b.net.PortStats(l).Packets[0]
+			}
+			return k
+		}
+		send()
+		b.at(sim.Millisecond, send)
+		b.at(4*sim.Millisecond, send)
+		known, between := at(500*sim.Microsecond), at(2900*sim.Microsecond)
+		require.Equal(t, known[0], between[0], how)
+		require.Equal(t, known[3], between[3], how)
+		b.run()
+		after := at(100 * sim.Second)
+		require.Equal(t, known[3], after[3], how)
+		if how == PathOracle {
+			require.Greater(t, after[0], between[0], how)
+		}
+	}
+}
+
+// Who does not choose by telemetry does not pay for it.
+func TestTelemetryCosts(t *testing.T) {
+	for _, how := range pathChoices() {
+		s := chosen(t, how, "message")
+		b := newBench(t, s, build(t, ls128()))
+		require.EqualValues(t, 64, b.net.header, how)
+		require.Equal(t, how == PathINT, b.net.telemetry != nil)
+		want := uint32(60)
+		if how == PathINT {
+			want += 42
+		}
+		require.Equal(t, want, b.net.ackWire, how)
+	}
+	s := chosen(t, PathCONGA, "")
+	s.Packet.Path.CONGA.HeaderBytes = 8
+	require.EqualValues(t, 72, newBench(t, s, build(t, ls128())).net.header)
+	require.False(t, congestion.NeedsOf(s.Congestion).INT)
+}
