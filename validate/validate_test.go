@@ -264,3 +264,27 @@ func TestFigure(t *testing.T) {
 	require.Equal(t, "+0.0 %", Percent(-0.01))
 	require.Equal(t, "-1.3 %", Percent(-1.32))
 }
+
+// Dispatch and combine over the simulated fabric: DeepEP's kernels, with the two
+// constants that its low-latency targets share and the one that its normal ones
+// do, and DeepSeek-V3's steps, whose communication is no measured time.
+func TestFabricBars(t *testing.T) {
+	_, rows := all(t)
+	held := 0
+	for _, r := range rows {
+		bar := 0.
+		switch {
+		case strings.HasPrefix(r.Name, "deepep-low-latency"):
+			bar = 10
+		case strings.HasPrefix(r.Name, "deepep-normal"):
+			bar = 15
+		case strings.Contains(r.Name, "-fabric-"):
+			bar = 6
+		default:
+			continue
+		}
+		held++
+		require.LessOrEqual(t, math.Abs(r.ErrorPct), bar, r.Name)
+	}
+	require.Equal(t, 4*2+2*2+1+2, held)
+}
