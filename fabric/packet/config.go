@@ -179,8 +179,8 @@ type Fault struct {
 	// At is when.
 	At sim.Time `yaml:"at"`
 	// Rate is the part of its rate that the cable, both directions, has from then
-	// on: 0 is down, 1 is repaired. Routing avoids what is down; what is slow keeps
-	// its share of the hash.
+	// on: 0 is down, 1 is repaired, between them 0.001 is least. Routing avoids what
+	// is down; what is slow keeps its share of the hash.
 	Rate float64 `yaml:"rate"`
 }
 
@@ -308,6 +308,10 @@ const (
 	maxTrain   = 64
 	maxUnit    = units.MiB // a train on the wire
 	maxTimeout = 10 * sim.Second
+	// What is slower than these delivers so little between two timeouts that a run
+	// is of nothing but them.
+	minFaultRate = 0.001
+	minDrainRate = units.Gbps
 )
 
 // Validate says what is wrong with c, as config.Problems, or nil.
@@ -316,7 +320,8 @@ func (c Config) Validate() error {
 	ps.Require(c.Train >= 1 && c.Train <= maxTrain, "train", "%d MTUs; use 1 to %d", c.Train, maxTrain)
 	oneOf(&ps, "mark_at", c.MarkAt, markTimes)
 	span(&ps, "pause_response", c.PauseResponse, 0, sim.Millisecond)
-	span(&ps, "deadlock_check", c.DeadlockCheck, 0, sim.Second)
+	ps.Require(c.DeadlockCheck == 0 || c.DeadlockCheck >= sim.Microsecond && c.DeadlockCheck <= sim.Second, "deadlock_check",
+		"%v is out of range; use %v to %v, or 0 for never", c.DeadlockCheck, sim.Microsecond, sim.Second)
 	span(&ps, "fault_detection", c.FaultDetection, 0, 1000*sim.Second)
 	ps.Nest("path", c.Path.validate())
 	ps.Nest("transport", c.Transport.validate())
@@ -325,7 +330,8 @@ func (c Config) Validate() error {
 	for i, f := range c.Faults {
 		key := fmt.Sprintf("faults[%d]", i)
 		ps.Require(f.At >= 0 && (i == 0 || f.At >= c.Faults[i-1].At), key+".at", "%v is before the fault above it", f.At)
-		ps.Require(f.Rate >= 0 && f.Rate <= 1, key+".rate", "%v is out of range; use 0 (down) to 1 (whole)", f.Rate)
+		ps.Require(f.Rate == 0 || f.Rate >= minFaultRate && f.Rate <= 1, key+".rate",
+			"%v is out of range; use %v to 1 (whole), or 0 (down)", f.Rate, minFaultRate)
 		ps.Require(f.Link != "", key+".link", "is empty; use a link's name, such as leaf3>spine2")
 	}
 	return ps.Err()
@@ -361,7 +367,8 @@ func (c NICConfig) validate() error {
 	ps.Require(c.MaxQPs >= 0 && c.MaxQPs <= math.MaxInt32, "max_qps", "%d queue pairs; use 1 or more, or 0 for no limit", c.MaxQPs)
 	ps.Require(c.MaxRequests >= 0 && c.MaxRequests <= math.MaxInt32, "max_requests", "%d work requests; use 1 or more, or 0 for no limit", c.MaxRequests)
 	span(&ps, "request_cost", c.RequestCost, 0, sim.Millisecond)
-	ps.Require(c.DrainRate >= 0 && c.DrainRate <= 100*units.Tbps, "drain_rate", "%v is out of range; use up to %v, or 0 for no limit", c.DrainRate, 100*units.Tbps)
+	ps.Require(c.DrainRate == 0 || c.DrainRate >= minDrainRate && c.DrainRate <= 100*units.Tbps, "drain_rate",
+		"%v is out of range; use %v to %v, or 0 for no limit", c.DrainRate, minDrainRate, 100*units.Tbps)
 	ps.Require(c.DrainBuffer >= 64*units.KiB && c.DrainBuffer <= units.GiB, "drain_buffer", "%v is out of range; use 64KiB to 1GiB", c.DrainBuffer)
 	return ps.Err()
 }

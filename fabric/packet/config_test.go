@@ -31,7 +31,8 @@ func TestValidate(t *testing.T) {
 		{"train", "use 1 to 64", func(c *Config) { c.Train = 65 }},
 		{"mark_at", "did you mean enqueue?", func(c *Config) { c.MarkAt = "enque" }},
 		{"pause_response", "use 0s to 1ms", func(c *Config) { c.PauseResponse = -1 }},
-		{"deadlock_check", "use 0s to 1s", func(c *Config) { c.DeadlockCheck = 2 * sim.Second }},
+		{"deadlock_check", "use 1us to 1s, or 0 for never", func(c *Config) { c.DeadlockCheck = 2 * sim.Second }},
+		{"deadlock_check", "use 1us to 1s, or 0 for never", func(c *Config) { c.DeadlockCheck = 1 }},
 		{"fault_detection", "out of range", func(c *Config) { c.FaultDetection = -1 }},
 		{"path.choice", "did you mean ecmp?", func(c *Config) { c.Path.Choice = "emcp" }},
 		{"path.index", "-1 for the destination's", func(c *Config) { c.Path.Index = -2 }},
@@ -48,6 +49,7 @@ func TestValidate(t *testing.T) {
 		{"nic.max_requests", "0 for no limit", func(c *Config) { c.NIC.MaxRequests = -1 }},
 		{"nic.request_cost", "out of range", func(c *Config) { c.NIC.RequestCost = sim.Second }},
 		{"nic.drain_rate", "0 for no limit", func(c *Config) { c.NIC.DrainRate = -1 }},
+		{"nic.drain_rate", "use 1Gbps to", func(c *Config) { c.NIC.DrainRate = units.Mbps }},
 		{"nic.drain_buffer", "use 64KiB to 1GiB", func(c *Config) { c.NIC.DrainBuffer = units.KiB }},
 		{"queues.mode", "did you mean shared?", func(c *Config) { c.Queues.Mode = "share" }},
 		{"queues.kv_weight", "use 1 to 1000", func(c *Config) { c.Queues.KVWeight = 0 }},
@@ -58,7 +60,8 @@ func TestValidate(t *testing.T) {
 		{"faults[1].at", "before the fault above it", func(c *Config) {
 			c.Faults = []Fault{{Link: "a", At: 2, Rate: 1}, {Link: "a", At: 1, Rate: 1}}
 		}},
-		{"faults[0].rate", "0 (down) to 1 (whole)", func(c *Config) { c.Faults = []Fault{{Link: "a", Rate: 2}} }},
+		{"faults[0].rate", "0.001 to 1 (whole), or 0 (down)", func(c *Config) { c.Faults = []Fault{{Link: "a", Rate: 2}} }},
+		{"faults[0].rate", "0.001 to 1 (whole), or 0 (down)", func(c *Config) { c.Faults = []Fault{{Link: "a", Rate: 1e-9}} }},
 		{"faults[0].link", "such as leaf3>spine2", func(c *Config) { c.Faults = []Fault{{Rate: 1}} }},
 	} {
 		cfg := DefaultConfig()
