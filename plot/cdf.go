@@ -5,12 +5,16 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/tgssim/tgssim/metrics"
 )
 
 // makeCDF composes the distributions of a latency, a line per run.
 func (p *Preset) makeCDF(r *Request) (*figure, error) {
+	if strings.Contains(r.Log, "y") {
+		return nil, errors.New("--log " + r.Log + ": a share that begins at 0 has no logarithmic axis")
+	}
 	t, runs, err := openRuns(r)
 	if err != nil {
 		return nil, err
@@ -21,18 +25,49 @@ func (p *Preset) makeCDF(r *Request) (*figure, error) {
 	if len(runs) > maxSeries {
 		return nil, fmt.Errorf("%d runs cannot be told apart, %d at most", len(runs), maxSeries)
 	}
-	f := &figure{title: p.title}
-	o := panel{y: axis{label: "Share of requests (%)", min: 0, max: 1, format: percent}}
+	f := &figure{title: p.title, subtitle: t.facts()}
+	o := panel{y: axis{label: "Share of requests (%)", min: 0, max: 1, format: percent, places: []float64{0, 0.25, 0.5, 0.75, 0.9, 1}}}
 	o.x.label = "Time to first token, TTFT (ms)"
 	what := "requests"
-	var sizes []string
-	mixed := slices.ContainsFunc(runs, func(d *runData) bool { return !d.row.ideal() })
-	real := 0
 	if p.kind == kindITL {
 		o.x.label, o.y.label, what = "Time between outputs of a request, ITL (ms)", "Share of gaps (%)", "gaps"
 	}
-	o.y.places = []float64{0, 0.25, 0.5, 0.75, 0.9, 1}
-	lo, hi := math.Inf(1), math.Inf(-1)
+	samples, err := p.samples(runs)
+	if err != nil {
+		return nil, err
+	}
+	sizes, err := f.distributions(&o, runs, samples, what)
+	if err != nil {
+		return nil, err
+	}
+	if err := o.scaleLatency(r); err != nil {
+		return nil, err
+	}
+	f.panels = []panel{o}
+	f.caption = append(f.caption, fmt.Sprintf("Share of %s up to a value, of %s %s per run; p50 and p99 are percentiles; %s.",
+		what, listed(sizes, 6), basis(p.kind), t.seeds()), t.origin())
+	return f, nil
+}
+
+// samples are the latencies of each run.
+func (p *Preset) samples(runs []*runData) (samples [][]metrics.Weighted, err error) {
+	for _, d := range runs {
+		sample := d.ttfts()
+		if p.kind == kindITL {
+			if sample, err = d.itls(); err != nil {
+				return nil, err
+			}
+		}
+		samples = append(samples, sample)
+	}
+	return samples, nil
+}
+
+// distributions adds a line and an entry per run and returns the sizes of the
+// samples, each once.
+func (f *figure) distributions(o *panel, runs []*runData, samples [][]metrics.Weighted, what string) (sizes []string, err error) {
+	mixed := slices.ContainsFunc(runs, func(d *runData) bool { return !d.row.ideal() })
+	real := 0
 	for i, d := range runs {
 		s := styleOf(real)
 		if d.row.ideal() && mixed {
@@ -40,19 +75,13 @@ func (p *Preset) makeCDF(r *Request) (*figure, error) {
 		} else {
 			real++
 		}
-		sample := d.ttfts()
-		if p.kind == kindITL {
-			if sample, err = d.itls(); err != nil {
-				return nil, err
-			}
-		}
+		s.marker = noMarker
+		sample := samples[i]
 		if len(sample) == 0 {
 			f.notes = append(f.notes, fmt.Sprintf("%s has no %s to show", d.row.folder.dir, what))
-			f.caption = append(f.caption, fmt.Sprintf("%s has none.", d.name))
+			f.caption = append(f.caption, fmt.Sprintf("%s has no %s to show.", d.name, what))
 			continue
 		}
-		lo, hi = min(lo, sample[0].Value), max(hi, sample[len(sample)-1].Value)
-		s.marker = noMarker
 		o.layers = append(o.layers, layer{style: s, line: cumulate(sample)})
 		p50, p99 := metrics.WeightedPercentile(sample, 50), metrics.WeightedPercentile(sample, 99)
 		f.legend = append(f.legend, entry{style: s, name: fmt.Sprintf("%s\np50 %s, p99 %s ms", d.name, significant(p50), significant(p99))})
@@ -61,29 +90,28 @@ func (p *Preset) makeCDF(r *Request) (*figure, error) {
 	if len(o.layers) == 0 {
 		return nil, errors.New("no run has any " + what + " to show")
 	}
+	slices.Sort(sizes)
+	return slices.Compact(sizes), nil
+}
+
+// scaleLatency makes room for the lines of all distributions.
+func (o *panel) scaleLatency(r *Request) error {
+	lo, hi := math.Inf(1), math.Inf(-1)
+	for _, l := range o.layers {
+		lo, hi = min(lo, l.line[0].x), max(hi, l.line[len(l.line)-1].x)
+	}
 	o.x.log = wantsLog([]float64{lo, hi}, false)
-	switch r.Log {
-	case "x", "xy":
-		o.x.log = true
-	case "none", "y":
-		o.x.log = false
+	if r.Log != "" {
+		o.x.log = r.Log == "x"
 	}
 	if o.x.log && lo <= 0 {
-		return nil, errors.New("--log x: a value of 0 has no place on a logarithmic axis")
-	}
-	if r.Log == "y" || r.Log == "xy" {
-		return nil, errors.New("--log " + r.Log + ": a share that begins at 0 has no logarithmic axis")
+		return errors.New("--log x: a value of 0 has no place on a logarithmic axis")
 	}
 	o.x.cover(lo, hi, 0.03, 0.03)
 	if !o.x.log && (lo < 0.5*hi || o.x.min < 0) && !r.Zoom {
 		o.x.min = 0
 	}
-	f.panels = []panel{o}
-	f.subtitle = t.facts()
-	slices.Sort(sizes)
-	number := listed(slices.Compact(sizes), 6)
-	f.caption = append(f.caption, fmt.Sprintf("Share of %s up to a value, of %s %s per run; p50 and p99 are percentiles; %s.", what, number, basis(p.kind), t.seeds()), t.origin())
-	return f, nil
+	return nil
 }
 
 func basis(k kind) string {

@@ -1,6 +1,7 @@
 package plot
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -178,79 +179,84 @@ func keyOf(r *row, columns []string) string {
 	return b.String()
 }
 
-// group sorts the rows into series and spots for one measure.
+// A grouping sorts rows into series and spots.
+type grouping struct {
+	spec   *xySpec
+	series []*series
+	byName map[string]*series
+	spots  map[place]int
+	values map[*series][][2][]float64 // of x and y, of every spot
+}
+
+// A place is a spot of a series: a value of x, or a point where x is measured.
+type place struct {
+	series *series
+	at     string
+}
+
+// group sorts the rows into series and spots for one measure, the series of an
+// ideal network last.
 func (t *table) group(s *xySpec, y string) ([]*series, error) {
-	type place struct {
-		series *series
-		at     string
-	}
-	var all []*series
-	bySeries := map[string]*series{}
-	bySpot := map[place]int{}
-	values := map[*series][][2][]float64{}
+	g := grouping{spec: s, byName: map[string]*series{}, spots: map[place]int{}, values: map[*series][][2][]float64{}}
 	for i := range t.rows {
 		r := &t.rows[i]
 		if r.failure != "" {
 			continue
 		}
 		yv, ok := r.number(y)
-		if !ok {
+		xv, there := s.position(r)
+		if !ok || !there {
 			continue
 		}
-		xv, ok := s.position(r)
-		if !ok {
-			continue
-		}
-		id := fmt.Sprint(r.ideal(), keyOf(r, s.by))
-		g := bySeries[id]
-		if g == nil {
-			g = &series{ideal: r.ideal()}
-			for _, c := range s.by {
-				g.keys = append(g.keys, r.text(c))
-			}
-			bySeries[id], all = g, append(all, g)
-		}
-		at := fmt.Sprint(xv)
-		if s.measured {
-			at = fmt.Sprint(r.folder.name, " ", r.point)
-		}
-		k, there := bySpot[place{g, at}]
-		if !there {
-			k = len(g.spots)
-			bySpot[place{g, at}] = k
-			g.spots = append(g.spots, spot{folder: r.folder, point: r.point})
-			values[g] = append(values[g], [2][]float64{})
-		}
-		if p := &g.spots[k]; p.folder != r.folder || p.point != r.point {
+		if p := g.add(r, xv, yv); p != nil {
 			return nil, t.mixed(s, p, r)
 		}
-		v := &values[g][k]
-		v[0], v[1] = append(v[0], xv), append(v[1], yv)
 	}
-	for _, g := range all {
-		for k := range g.spots {
-			g.spots[k].x, g.spots[k].y = sweep.MeanOf(values[g][k][0]), sweep.MeanOf(values[g][k][1])
+	for _, x := range g.series {
+		for k := range x.spots {
+			x.spots[k].x, x.spots[k].y = sweep.MeanOf(g.values[x][k][0]), sweep.MeanOf(g.values[x][k][1])
 		}
-		slices.SortStableFunc(g.spots, func(a, b spot) int {
-			switch {
-			case a.x.Mean < b.x.Mean:
-				return -1
-			case a.x.Mean > b.x.Mean:
-				return 1
-			}
-			return 0
-		})
+		slices.SortStableFunc(x.spots, func(a, b spot) int { return cmp.Compare(a.x.Mean, b.x.Mean) })
 	}
-	slices.SortStableFunc(all, func(a, b *series) int {
-		if a.ideal == b.ideal {
-			return 0
+	rank := func(x *series) int {
+		if x.ideal {
+			return 1
 		}
-		if b.ideal {
-			return -1
+		return 0
+	}
+	slices.SortStableFunc(g.series, func(a, b *series) int { return rank(a) - rank(b) })
+	return g.series, nil
+}
+
+// add puts a row in its place. Where another point of the sweep is there already,
+// it returns that.
+func (g *grouping) add(r *row, x, y float64) (taken *spot) {
+	id := fmt.Sprint(r.ideal(), keyOf(r, g.spec.by))
+	in := g.byName[id]
+	if in == nil {
+		in = &series{ideal: r.ideal()}
+		for _, c := range g.spec.by {
+			in.keys = append(in.keys, r.text(c))
 		}
-		return 1
-	})
-	return all, nil
+		g.byName[id], g.series = in, append(g.series, in)
+	}
+	at := place{in, fmt.Sprint(x)}
+	if g.spec.measured {
+		at.at = fmt.Sprint(r.folder.name, " ", r.point)
+	}
+	k, ok := g.spots[at]
+	if !ok {
+		k = len(in.spots)
+		g.spots[at] = k
+		in.spots = append(in.spots, spot{folder: r.folder, point: r.point})
+		g.values[in] = append(g.values[in], [2][]float64{})
+	}
+	if p := &in.spots[k]; p.folder != r.folder || p.point != r.point {
+		return p
+	}
+	v := &g.values[in][k]
+	v[0], v[1] = append(v[0], x), append(v[1], y)
+	return nil
 }
 
 // position is where a row stands on the x axis.

@@ -105,7 +105,7 @@ func (f *plotFlags) target(cmd *cobra.Command, dirs []string) (string, error) {
 	// Folders of sweeps and runs hold their own files only: another one keeps them
 	// from being made again.
 	for _, dir := range dirs {
-		if filepath.Clean(filepath.Dir(f.out)) == filepath.Clean(dir) {
+		if rest, err := filepath.Rel(dir, f.out); err == nil && filepath.IsLocal(rest) {
 			return "", fmt.Errorf("-o %s: %s is for the files of its sweep or run; write the picture beside it", f.out, dir)
 		}
 	}
