@@ -9,6 +9,8 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -26,7 +28,7 @@ const (
 	exitOK      = 0
 	exitFailure = 1
 	exitUsage   = 2 // wrong usage or invalid input
-	exitMissed  = 3 // an SLO was required and missed
+	exitMissed  = 3 // an SLO was required and missed, or a limit on a regression
 )
 
 func main() {
@@ -49,7 +51,10 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	root.SetArgs(args)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
-	err := root.ExecuteContext(ctx)
+	err := helpOn(root, args)
+	if err == nil {
+		err = root.ExecuteContext(ctx)
+	}
 	if err == nil {
 		return exitOK
 	}
@@ -105,7 +110,7 @@ for the network or the network for the GPUs.`,
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return invalid(fmt.Errorf("%w; see `%s --help`", err, cmd.CommandPath()))
 	})
-	root.AddCommand(newRun(), newSweep(), newPlot(), newNet(), newCheck(), newValidate(), newCalibrate(), newList(), newVersion())
+	root.AddCommand(newRun(), newSweep(), newCompare(), newPlot(), newNet(), newCheck(), newValidate(), newCalibrate(), newList(), newVersion())
 	return root
 }
 
@@ -121,6 +126,25 @@ func knownCommand(cmd *cobra.Command, args []string) error {
 		}
 	}
 	return invalid(fmt.Errorf("%s: unknown command %q%s", cmd.CommandPath(), args[0], config.Suggest(args[0], names)))
+}
+
+// helpOn refuses --help on a command that there is not, which cobra answers with
+// the help of the one above it.
+func helpOn(root *cobra.Command, args []string) error {
+	if !slices.Contains(args, "--help") && !slices.Contains(args, "-h") {
+		return nil
+	}
+	root.InitDefaultHelpCmd()
+	cmd, rest, err := root.Find(args)
+	if err != nil || !cmd.HasSubCommands() {
+		return nil // whatever is wrong, Execute says so
+	}
+	for _, arg := range rest {
+		if !strings.HasPrefix(arg, "-") {
+			return knownCommand(cmd, []string{arg})
+		}
+	}
+	return nil
 }
 
 // exactly checks the number of arguments and names what is expected.

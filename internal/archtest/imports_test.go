@@ -50,10 +50,11 @@ var rules = []rule{
 	{"scenarios", plus(ground, []string{"topology", "workload", "compute", "experts", "routing", "congestion", "fabric", "collective", "serving", "metrics"}), "a scenario composes the Config of each package; it neither runs nor reports"},
 	{"experiment", plus(ground, []string{"topology", "workload", "compute", "experts", "routing", "congestion", "fabric", "collective", "serving", "metrics", "scenarios"}), "experiment runs simulations; what they look like is for report"},
 	{"sweep", plus(ground, []string{"topology", "workload", "compute", "experts", "routing", "congestion", "fabric", "collective", "serving", "metrics", "scenarios", "experiment"}), "a sweep is many runs and their table; it is no command, and pictures are for report"},
+	{"compare", plus(ground, []string{"fabric", "metrics", "scenarios", "experiment", "sweep"}), "a comparison is runs side by side and what is said of them; it is no command"},
 	{"validate", plus(ground, []string{"metrics", "scenarios", "experiment"}), "targets are scenarios and are run as such; it knows of no model what a run does not say"},
 	{"report", plus(ground, []string{"topology", "workload", "compute", "fabric", "collective", "serving", "metrics", "scenarios", "experiment"}), "report renders what was measured; it is not a command"},
 	{"plot", plus(ground, []string{"metrics", "sweep", "report"}), "a picture is made from files; it simulates nothing"},
-	{"cmd", plus(ground, []string{"topology", "workload", "compute", "experts", "routing", "congestion", "fabric", "collective", "serving", "metrics", "scenarios", "experiment", "sweep", "report", "calibrate", "validate", "plot"}), "commands are the top of the house"},
+	{"cmd", plus(ground, []string{"topology", "workload", "compute", "experts", "routing", "congestion", "fabric", "collective", "serving", "metrics", "scenarios", "experiment", "sweep", "compare", "report", "calibrate", "validate", "plot"}), "commands are the top of the house"},
 	{"internal/archtest", nil, "it reads source, not packages"},
 }
 

@@ -1,0 +1,50 @@
+package metrics
+
+import (
+	"github.com/tgssim/tgssim/fabric/packet"
+	"github.com/tgssim/tgssim/topology"
+)
+
+// Ports is what the switches of the packet engine saw, in all.
+type Ports struct {
+	// MaxQueue is the longest queue of data of any port, and P99Queue the longest of
+	// the ports' 99th percentiles over time, in bytes.
+	MaxQueue float64 `json:"max_queue_bytes"`
+	P99Queue float64 `json:"p99_queue_bytes"`
+	// MarkedShare is the data packets that a switch port marked over those that it
+	// sent, all switch ports together; 0 when none were sent.
+	MarkedShare float64 `json:"marked_share"`
+	// Paused is for how long ports, NICs' included, were told to stop by PFC, summed
+	// over ports and priorities, in milliseconds; Pauses is how often.
+	Paused float64 `json:"paused_ms"`
+	Pauses float64 `json:"pauses"`
+	// Dropped is the packets that switches refused.
+	Dropped float64 `json:"dropped_packets"`
+}
+
+// PortsOf sums up the statistics of ports of a graph.
+func PortsOf(g *topology.Graph, ports []packet.PortStats) Ports {
+	var s Ports
+	var sent, marked int64
+	for i := range ports {
+		p := &ports[i]
+		s.Paused += p.PausedFor.Milliseconds()
+		s.Pauses += float64(p.Pauses)
+		for _, n := range p.Dropped {
+			s.Dropped += float64(n)
+		}
+		if g.Nodes[g.Links[p.Link].From].Kind <= topology.KindNIC {
+			continue
+		}
+		s.MaxQueue = max(s.MaxQueue, float64(p.MaxDepth))
+		s.P99Queue = max(s.P99Queue, float64(p.P99Depth))
+		for c := range p.Packets {
+			sent += p.Packets[c]
+			marked += p.Marked[c]
+		}
+	}
+	if sent > 0 {
+		s.MarkedShare = float64(marked) / float64(sent)
+	}
+	return s
+}
