@@ -31,6 +31,11 @@ type Result struct {
 	Outliers []Outlier     `json:"outliers"`
 }
 
+// Fitted tells whether any class was fitted: without, the profile is the base's.
+func (r *Result) Fitted() bool {
+	return slices.ContainsFunc(r.Classes, func(c ClassResult) bool { return c.Kept == "" })
+}
+
 // A ClassResult is the fit of one kernel class.
 type ClassResult struct {
 	Class  string `json:"class"`

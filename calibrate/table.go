@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/tgssim/tgssim/compute"
 	"github.com/tgssim/tgssim/internal/config"
@@ -91,6 +92,10 @@ func Read(file string, data []byte, gpu string) (*Table, error) {
 		r.refuse(0, 0, "", "%d bytes are too many; the limit is %d", len(data), MaxBytes)
 		return nil, r.problems
 	}
+	if !utf8.Valid(data) || bytes.IndexByte(data, 0) >= 0 {
+		r.refuse(0, 0, "", "is not UTF-8 text: save the table as CSV in UTF-8")
+		return nil, r.problems
+	}
 	r.csv = csv.NewReader(bytes.NewReader(bytes.TrimPrefix(data, []byte("\uFEFF"))))
 	r.csv.Comment, r.csv.TrimLeadingSpace, r.csv.ReuseRecord = '#', true, true
 	r.read()
@@ -134,7 +139,7 @@ func (r *reader) read() {
 		r.refuse(0, 0, "", "is empty: the first line names the columns, such as kernel,m,n,k,time_us")
 		return
 	case err != nil:
-		r.malformed(err)
+		r.malformed(err, len(head))
 		return
 	}
 	r.readHeader(slices.Clone(head))
@@ -147,7 +152,7 @@ func (r *reader) read() {
 			break
 		}
 		if err != nil {
-			r.malformed(err)
+			r.malformed(err, len(fields))
 			break
 		}
 		r.row(fields)
@@ -160,8 +165,8 @@ func (r *reader) read() {
 	}
 }
 
-// malformed records an error of the CSV reader.
-func (r *reader) malformed(err error) {
+// malformed records an error of the CSV reader at a line with so many fields.
+func (r *reader) malformed(err error, fields int) {
 	var bad *csv.ParseError
 	if !errors.As(err, &bad) {
 		r.refuse(0, 0, "", "%v", err)
@@ -169,7 +174,7 @@ func (r *reader) malformed(err error) {
 	}
 	message := bad.Err.Error()
 	if errors.Is(bad.Err, csv.ErrFieldCount) {
-		message = fmt.Sprintf("the number of fields is not the header's, %d", len(r.header))
+		message = fmt.Sprintf("there are %d fields where the header has %d", fields, len(r.header))
 	}
 	r.refuse(bad.Line, bad.Column, "", "%s", message)
 }
@@ -211,6 +216,8 @@ func (r *reader) readHeader(head []string) {
 			r.table.Ignored = append(r.table.Ignored, strings.TrimSpace(head[i]))
 		case slices.Contains([]string{"time", "latency", "duration"}, name):
 			r.refuse(line, column, name, "has no unit in its name: write time_us, time_ms, time_ns or time_s")
+		case len(head) == 1 && strings.ContainsAny(name, ";\t|"):
+			r.refuse(line, column, "", "the line has no comma: separate the columns by commas, not by %q", name[strings.IndexAny(name, ";\t|")])
 		default:
 			r.refuse(line, column, name, "unknown column%s", config.Suggest(name, known))
 		}
@@ -374,7 +381,11 @@ func (r *reader) shape(fields []string, c *class, row *Row) {
 		switch {
 		case !ok:
 		case !(v >= s.least && v <= mostSize) || s.fraction && v == 0:
-			r.refuse(line, column, s.name, "must be at least %v, not %s", max(s.least, 0), text)
+			valid := fmt.Sprintf("from %v to %.0e", s.least, mostSize)
+			if s.fraction {
+				valid = fmt.Sprintf("above 0 and at most %.0e", mostSize)
+			}
+			r.refuse(line, column, s.name, "must be %s, not %s", valid, text)
 		case !s.fraction && v != float64(int64(v)):
 			r.refuse(line, column, s.name, "must be a whole number, not %s", text)
 		default:

@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 
@@ -68,13 +69,14 @@ func runCalibrate(cmd *cobra.Command, f *calibrateFlags, file string) error {
 	if err != nil {
 		return err
 	}
-	if f.out != "" {
+	written := f.out != "" && result.Fitted()
+	if written {
 		text, err := result.Profile.Marshal()
 		if err != nil {
 			return err
 		}
 		if err := writeWhole(f.out, text); err != nil {
-			return err
+			return invalid(fmt.Errorf("cannot write %s: %w", f.out, causeOf(err)))
 		}
 	}
 	w := cmd.OutOrStdout()
@@ -82,9 +84,23 @@ func runCalibrate(cmd *cobra.Command, f *calibrateFlags, file string) error {
 		e := json.NewEncoder(w)
 		e.SetEscapeHTML(false)
 		e.SetIndent("", "  ")
-		return e.Encode(result)
+		err = e.Encode(result)
+	} else {
+		err = f.print(w, file, result, written)
 	}
-	return f.print(w, file, result)
+	if err == nil && f.out != "" && !written {
+		err = invalid(fmt.Errorf("%s: no class could be fitted, for the reasons in the table: a profile would be the base's", file))
+	}
+	return err
+}
+
+// causeOf is err without a path that its message has already.
+func causeOf(err error) error {
+	var at *fs.PathError
+	if errors.As(err, &at) {
+		return at.Err
+	}
+	return err
 }
 
 // check refuses flags that exclude each other and a target that is there.
@@ -92,6 +108,10 @@ func (f *calibrateFlags) check(cmd *cobra.Command) error {
 	switch {
 	case f.gpu != "" && f.base != "":
 		return errors.New("--gpu and --base exclude each other")
+	case cmd.Flags().Changed("gpu") && f.gpu == "":
+		return errors.New("--gpu needs the name of a GPU")
+	case cmd.Flags().Changed("base") && f.base == "":
+		return errors.New("--base needs the name of a GPU or the path of a profile")
 	case cmd.Flags().Changed("out") && f.out == "":
 		return errors.New("-o needs the name of a file")
 	case f.gpu != "" && compute.IsProfilePath(f.gpu):
@@ -100,6 +120,12 @@ func (f *calibrateFlags) check(cmd *cobra.Command) error {
 		return nil
 	case !strings.HasSuffix(f.out, ".yaml") && !strings.HasSuffix(f.out, ".yml"):
 		return fmt.Errorf("-o %s: a profile's name ends in .yaml, by which a scenario tells it from the name of a GPU", f.out)
+	}
+	folder := filepath.Dir(f.out)
+	if info, err := os.Stat(folder); err != nil {
+		return fmt.Errorf("-o %s: cannot write in folder %s: %w", f.out, folder, causeOf(err))
+	} else if !info.IsDir() {
+		return fmt.Errorf("-o %s: %s is no folder", f.out, folder)
 	}
 	info, err := os.Lstat(f.out)
 	switch {
@@ -122,11 +148,7 @@ func readTable(file string) ([]byte, error) {
 	}
 	r, err := os.Open(file)
 	if err != nil {
-		var cause *fs.PathError
-		if errors.As(err, &cause) {
-			err = cause.Err
-		}
-		return nil, fmt.Errorf("cannot read %s: %w", file, err)
+		return nil, fmt.Errorf("cannot read %s: %w", file, causeOf(err))
 	}
 	defer r.Close()
 	return io.ReadAll(io.LimitReader(r, calibrate.MaxBytes+1))
@@ -169,7 +191,7 @@ func (f *calibrateFlags) load(file string, data []byte) (*compute.Profile, *cali
 // mostOutliers is the number of outliers that are printed.
 const mostOutliers = 20
 
-func (f *calibrateFlags) print(w io.Writer, file string, r *calibrate.Result) error {
+func (f *calibrateFlags) print(w io.Writer, file string, r *calibrate.Result, written bool) error {
 	p := &printer{w: w}
 	rows := func(n int) string { return counted(n, "row") }
 	p.line("%s: %s (sha256 %s), on top of %s", file, rows(r.Rows), r.SHA256[:12], r.Base)
@@ -199,10 +221,13 @@ func (f *calibrateFlags) print(w io.Writer, file string, r *calibrate.Result) er
 		p.table([]string{"class", "constant", "base", "fitted", "standard error", "remark"}, constants)
 	}
 	f.printOutliers(p, file, r.Outliers)
-	if f.out == "" {
-		p.line("\nNothing was written; -o profile.yaml writes the profile.")
-	} else {
+	switch {
+	case written:
 		p.line("\nThe profile is %s; a scenario takes it as gpu.name.", f.out)
+	case f.out != "":
+		p.line("\nNothing was written.")
+	default:
+		p.line("\nNothing was written; -o profile.yaml writes the profile.")
 	}
 	return p.err
 }
