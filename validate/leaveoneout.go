@@ -2,7 +2,7 @@ package validate
 
 import (
 	"context"
-	"errors"
+	"fmt"
 	"math"
 
 	"github.com/tgssim/tgssim/scenarios"
@@ -35,8 +35,8 @@ var sampledDerates = [3]float64{minDerate, 1.05, maxDerate}
 // measured.
 func LeaveOneOut(ctx context.Context, ss []*scenarios.Scenario, rows []Row) error {
 	targets := held(rows)
-	if len(targets) < 3 {
-		return errors.New("leave-one-out needs three rows with a bar, at least")
+	if len(targets) < LeastHeld {
+		return fmt.Errorf("leave-one-out needs %d rows with a bar, not %d", LeastHeld, len(targets))
 	}
 	from := map[string]*scenarios.Scenario{}
 	for _, s := range ss {

@@ -87,7 +87,8 @@ type Row struct {
 	LeaveOneOut *Fit `json:"leave_one_out,omitempty"`
 }
 
-// Run runs the scenario and returns a row for each of its measurements.
+// Run runs the scenario and returns a row for each of its measurements. Of a
+// scenario that lacks what was measured the error is config.Problems.
 func Run(ctx context.Context, s *scenarios.Scenario) ([]Row, error) {
 	run := *s
 	run.Metrics.Steps = true
@@ -111,8 +112,8 @@ func Run(ctx context.Context, s *scenarios.Scenario) ([]Row, error) {
 		if m.Within > 0 {
 			row.WithinPct = &m.Within
 		}
-		if err := row.measure(b, r.Result); err != nil {
-			return nil, fmt.Errorf("%s: %w", row.Name, err)
+		if err := row.measure(b, r.Result); err != nil { // the scenario is not one to measure that in
+			return nil, config.Problems{{Where: s.Name, Key: fmt.Sprintf("measured[%d].quantity", i), Message: err.Error()}}
 		}
 		row.ErrorPct = 100 * (row.Simulated/row.Measured - 1)
 		rows = append(rows, row)
@@ -202,6 +203,21 @@ func Judge(rows []Row) (v Verdict) {
 		v.Missed = append(v.Missed, fmt.Sprintf("the mean absolute error is %.2f %%, and the bar is %g %%", v.Mean, MeanBar))
 	}
 	return v
+}
+
+// LeastHeld is the number of rows with a bar that LeaveOneOut needs.
+const LeastHeld = 3
+
+// Bars counts the rows with a bar that runs of ss will have.
+func Bars(ss []*scenarios.Scenario) (n int) {
+	for _, s := range ss {
+		for _, m := range s.Measured {
+			if m.Within > 0 {
+				n++
+			}
+		}
+	}
+	return n
 }
 
 // held are the rows with a bar.

@@ -86,6 +86,9 @@ func (f *validateFlags) run(ctx context.Context, w io.Writer, names []string) er
 	if f.list {
 		return listTargets(ss).write(w, f.json)
 	}
+	if n := validate.Bars(ss); f.leaveOneOut && n < validate.LeastHeld {
+		return invalid(fmt.Errorf("--leave-one-out needs %d measurements with a bar (within_pct), and these targets have %d", validate.LeastHeld, n))
+	}
 	var rows []validate.Row
 	for _, s := range ss {
 		r, err := validate.Run(ctx, s)
@@ -175,8 +178,8 @@ func writeTargets(w io.Writer, dir string, names []string) error {
 		return invalid(err)
 	}
 	for i, n := range names {
-		if err := os.WriteFile(filepath.Join(dir, n+".yaml"), texts[i], 0o644); err != nil {
-			return err
+		if err := writeWhole(filepath.Join(dir, n+".yaml"), texts[i]); err != nil {
+			return invalid(fmt.Errorf("cannot write %s: %w", filepath.Join(dir, n+".yaml"), causeOf(err)))
 		}
 	}
 	many := fmt.Sprintf("%d targets are", len(names))
