@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/tgssim/tgssim/collective"
+	"github.com/tgssim/tgssim/compute"
 	"github.com/tgssim/tgssim/fabric"
 	"github.com/tgssim/tgssim/fabric/packet"
 	"github.com/tgssim/tgssim/internal/invariants"
@@ -148,16 +149,36 @@ func (b *Simulation) notes(usage []serving.PoolUsage) (notes []string) {
 		}
 	}
 	notes = append(notes, sampleNotes(s.Network.SampleLayers, s.Model.Name, b.Prefill.MoELayers(), usage)...)
+	notes = append(notes, b.replicaNotes()...)
 	notes = append(notes, b.speculationNotes()...)
 	notes = append(notes, b.Model.Notes...)
 	return append(notes, engineNotes(b.Network, s.Network.Engine, s.Packet.Train, s.Written)...)
 }
 
+// replicaNotes say where TP is wider than the KV heads.
+func (b *Simulation) replicaNotes() (notes []string) {
+	a := &b.Model.Attention
+	for _, pool := range []struct {
+		name string
+		rank *compute.Rank
+	}{{"prefill", b.Prefill}, {"decode", b.Decode}} {
+		if n := pool.rank.Memory().KVReplicas; n > 1 && a.Kind == compute.GQA {
+			notes = append(notes, fmt.Sprintf("%s: %s has %d KV heads, so at TP%d each is held by %d GPUs; memory and KV transfers count every copy.",
+				pool.name, b.Scenario.Model.Name, a.KVHeads, pool.rank.Setup().TP, n))
+		}
+	}
+	return notes
+}
+
 // speculationNotes say what of MTP and of measured times the reader should know.
 func (b *Simulation) speculationNotes() (notes []string) {
 	s := b.Scenario
-	if m := s.Serving.Decode.MTP; m.QueryTokens == 1 && s.Written("decode.mtp") {
+	switch m := s.Serving.Decode.MTP; {
+	case m.QueryTokens == 1 && s.Written("decode.mtp"):
 		notes = append(notes, "The settings under decode.mtp act with query_tokens above 1: nothing was drafted.")
+	case m.QueryTokens > 1 && m.LayersPerDraft > 0 && b.Model.MTPLayers == 0:
+		notes = append(notes, fmt.Sprintf("%s has no module that drafts tokens: layers of its own kind stand for one, %d per draft.",
+			s.Model.Name, m.LayersPerDraft))
 	}
 	for _, pool := range []struct {
 		name string

@@ -69,6 +69,11 @@ func TestNotesOnDraftsAndTiming(t *testing.T) {
 	require.NotContains(t, plain, "measured")
 	require.Contains(t, notes("decode.mtp.acceptance=0.9"), "nothing was drafted")
 	require.NotContains(t, notes("decode.mtp.query_tokens=2"), "nothing was drafted")
+	require.Contains(t, notes("decode.mtp.query_tokens=2"), "qwen3-30b-a3b has no module that drafts tokens: layers of its own kind stand for one, 1 per draft.")
+	require.NotContains(t, notes("decode.mtp.query_tokens=2", "decode.mtp.layers_per_draft=0"), "no module that drafts")
+	require.NotContains(t, notes(), "KV heads")
+	require.Contains(t, notes("prefill.tp=8", "prefill.instances=1", "cluster.nodes=2"),
+		"prefill: qwen3-30b-a3b has 4 KV heads, so at TP8 each is held by 2 GPUs; memory and KV transfers count every copy.")
 	require.Contains(t, notes("decode.moe.timing=measured", "decode.moe.measured_dispatch={fixed: 1us, per_token: 1ns}",
 		"decode.moe.measured_combine={fixed: 1us, per_token: 1ns}"), "decode.moe.timing measured: ")
 }
