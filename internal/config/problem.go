@@ -7,6 +7,7 @@ package config
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -49,9 +50,11 @@ func (ps Problems) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// Addf records a problem with key.
+// Addf records a problem with key, once: two parts may read the same setting.
 func (ps *Problems) Addf(key, format string, args ...any) {
-	*ps = append(*ps, Problem{Key: key, Message: fmt.Sprintf(format, args...)})
+	if p := (Problem{Key: key, Message: fmt.Sprintf(format, args...)}); !slices.Contains(*ps, p) {
+		*ps = append(*ps, p)
+	}
 }
 
 // Require records a problem with key unless ok holds.

@@ -9,6 +9,15 @@ import (
 	"github.com/tgssim/tgssim/internal/config"
 )
 
+func TestAddfRecordsOnce(t *testing.T) {
+	var ps config.Problems
+	ps.Addf("a", "is %d", 1)
+	ps.Addf("a", "is %d", 2)
+	ps.Addf("b", "is %d", 1)
+	ps.Addf("a", "is %d", 1)
+	require.Equal(t, config.Problems{{Key: "a", Message: "is 1"}, {Key: "a", Message: "is 2"}, {Key: "b", Message: "is 1"}}, ps)
+}
+
 func TestNest(t *testing.T) {
 	var inner config.Problems
 	inner.Addf("tp", "must be 1 to %d", 8)
