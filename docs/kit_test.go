@@ -145,10 +145,7 @@ func allToAll(n int, bytes units.Bytes) (list []fabric.Message) {
 // permutation is a list of the reference, of 128 hosts and 4 MiB per flow.
 func permutation(t testing.TB, seed int) (list []fabric.Message) {
 	name := fmt.Sprintf("flows_perm128_s%d.csv", seed)
-	text, err := os.ReadFile(filepath.Join("testdata", name))
-	if err != nil {
-		text, err = os.ReadFile(filepath.Join("..", "fabric", "testdata", name))
-	}
+	text, err := os.ReadFile(filepath.Join("..", "fabric", "testdata", name))
 	require.NoError(t, err)
 	for _, line := range strings.Fields(string(text)) {
 		var src, dst, bytes int

@@ -1,6 +1,7 @@
 package fabric
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -131,17 +132,21 @@ func (b *bench) arrivals(n int) []sim.Time {
 	return at
 }
 
-// flowList reads a list of "source,destination,bytes" lines from testdata, or
-// from the reference next to the module where it is too long to carry.
+// flowList is one of the reference's flow lists: lines of
+// "source,destination,bytes" in testdata, but for the long ones of all pairs.
 func flowList(t testing.TB, name string) []Message {
 	t.Helper()
+	var hosts int
+	if _, err := fmt.Sscanf(name, "flows_a2a%d.csv", &hosts); err == nil {
+		return allPairs(hosts)
+	}
+	return carriedList(t, name)
+}
+
+// carriedList reads a list of testdata.
+func carriedList(t testing.TB, name string) []Message {
 	text, err := os.ReadFile(filepath.Join("testdata", name))
-	if err != nil {
-		text, err = os.ReadFile(filepath.Join("..", "..", "shared", "reference", "workloads", name))
-	}
-	if err != nil {
-		t.Skipf("the reference flow list %s is not here", name)
-	}
+	require.NoError(t, err)
 	var ms []Message
 	for _, line := range strings.Fields(string(text)) {
 		var v [3]int
@@ -152,6 +157,19 @@ func flowList(t testing.TB, name string) []Message {
 		ms = append(ms, Message{
 			Src: topology.GPU(v[0]), Dst: topology.GPU(v[1]), Bytes: units.Bytes(v[2]), Tag: uint64(len(ms)),
 		})
+	}
+	return ms
+}
+
+// allPairs is a2aN: first everyone to its next neighbour, then to the one after.
+func allPairs(hosts int) []Message {
+	var ms []Message
+	for step := 1; step < hosts; step++ {
+		for src := range hosts {
+			ms = append(ms, Message{
+				Src: topology.GPU(src), Dst: topology.GPU((src + step) % hosts), Bytes: units.MiB, Tag: uint64(len(ms)),
+			})
+		}
 	}
 	return ms
 }

@@ -163,3 +163,10 @@ func TestCollectiveAgainstPointFlows(t *testing.T) {
 		require.InEpsilon(t, float64(last), float64(whole), 0.02, tc.name)
 	}
 }
+
+// The lists of all pairs are in the reference's order.
+func TestAllPairs(t *testing.T) {
+	for _, name := range []string{"flows_a2a16.csv", "flows_a2a32.csv"} {
+		require.Equal(t, carriedList(t, name), flowList(t, name))
+	}
+}

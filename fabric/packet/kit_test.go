@@ -1,6 +1,7 @@
 package packet
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -151,16 +152,16 @@ func summarise(ds []fabric.Delivery) fct {
 	return f
 }
 
-// flowList reads a list of "source,destination,bytes" lines of the reference.
+// flowList is one of the reference's flow lists: lines of
+// "source,destination,bytes" in testdata, but for the long ones of all pairs.
 func flowList(t testing.TB, name string) []fabric.Message {
 	t.Helper()
+	var hosts int
+	if _, err := fmt.Sscanf(name, "flows_a2a%d.csv", &hosts); err == nil {
+		return allPairs(hosts)
+	}
 	text, err := os.ReadFile(filepath.Join("..", "testdata", name))
-	if err != nil {
-		text, err = os.ReadFile(filepath.Join("..", "..", "..", "shared", "reference", "workloads", name))
-	}
-	if err != nil {
-		t.Skipf("the reference flow list %s is not here", name)
-	}
+	require.NoError(t, err)
 	var ms []fabric.Message
 	for _, line := range strings.Fields(string(text)) {
 		var v [3]int
@@ -171,6 +172,19 @@ func flowList(t testing.TB, name string) []fabric.Message {
 		ms = append(ms, fabric.Message{
 			Src: topology.GPU(v[0]), Dst: topology.GPU(v[1]), Bytes: units.Bytes(v[2]), Tag: uint64(len(ms)),
 		})
+	}
+	return ms
+}
+
+// allPairs is a2aN: first everyone to its next neighbour, then to the one after.
+func allPairs(hosts int) []fabric.Message {
+	var ms []fabric.Message
+	for step := 1; step < hosts; step++ {
+		for src := range hosts {
+			ms = append(ms, fabric.Message{
+				Src: topology.GPU(src), Dst: topology.GPU((src + step) % hosts), Bytes: units.MiB, Tag: uint64(len(ms)),
+			})
+		}
 	}
 	return ms
 }
