@@ -55,14 +55,16 @@ func (r *Result) Text(w io.Writer) error {
 	return err
 }
 
-// overview is the TGS and latencies of all variants.
+// overview is the means of TGS and latencies of all variants.
 func (p *page) overview(r *Result) {
-	rows := [][]string{{""}}
+	rows := [][]string{{"means, latencies in ms"}}
 	var shown []Measure
-	for _, key := range []string{"tgs_steady", "mean_ttft_ms", "p99_ttft_ms", "mean_itl_ms", "p99_itl_ms"} {
-		if m, _ := find(key); slices.ContainsFunc(r.Pairs[0].Measures, func(c Compared) bool { return c.Key == key }) {
+	for _, x := range []struct{ key, head string }{
+		{"tgs_steady", "TGS"}, {"mean_ttft_ms", "TTFT mean"}, {"p99_ttft_ms", "TTFT p99"}, {"mean_itl_ms", "ITL mean"}, {"p99_itl_ms", "ITL p99"},
+	} {
+		if m, _ := find(x.key); slices.ContainsFunc(r.Pairs[0].Measures, func(c Compared) bool { return c.Key == x.key }) {
 			shown = append(shown, m)
-			rows[0] = append(rows[0], strings.Replace(m.Label, " (tokens/s/GPU)", "", 1))
+			rows[0] = append(rows[0], x.head)
 		}
 	}
 	for _, v := range r.Plan.Variants {

@@ -176,8 +176,14 @@ func decimals(x float64, digits int) int {
 	return max(0, min(digits-1-int(math.Floor(math.Log10(math.Abs(x)))), 6))
 }
 
+// large is from where figures have an exponent, so that tables keep their width.
+const large = 1e8
+
 // figure writes four significant digits at least, with thousands separated.
 func figure(x float64) string {
+	if math.Abs(x) >= large {
+		return strconv.FormatFloat(x, 'g', 4, 64)
+	}
 	return metrics.Thousands(strconv.FormatFloat(x, 'f', decimals(x, 4), 64))
 }
 
@@ -193,6 +199,9 @@ func withSign(x float64, decimals int) string {
 		return "0"
 	}
 	text = metrics.Thousands(text)
+	if math.Abs(x) >= large {
+		text = figure(x)
+	}
 	if x > 0 {
 		text = "+" + text
 	}
