@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/tgssim/tgssim/compute"
+	"github.com/tgssim/tgssim/internal/config"
 	"github.com/tgssim/tgssim/internal/detmath"
 )
 
@@ -37,8 +38,17 @@ const (
 )
 
 // Fit fits the classes of which the table has enough rows, on top of base, which
-// is not changed.
+// is not changed. The error is config.Problems when the table has rows that base
+// cannot compute.
 func Fit(t *Table, base *compute.Profile) (*Result, error) {
+	for _, row := range t.Rows {
+		if !base.ComputesFP8() && row.computesFP8() {
+			return nil, config.Problems{{
+				Where: fmt.Sprintf("%s:%d", t.File, row.Line), Key: dtypeColumn,
+				Message: fmt.Sprintf("%s computes in fp8, and %s has no FP8 arithmetic: start from another profile", row.Kernel.Class, base.Name),
+			}}
+		}
+	}
 	p := *base
 	r := &Result{
 		Profile: &p, File: t.File, SHA256: t.SHA256, Base: base.Name,

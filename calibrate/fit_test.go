@@ -299,3 +299,27 @@ func BenchmarkFit(b *testing.B) {
 	}
 	b.ReportMetric(float64(len(table.Rows)), "rows")
 }
+
+// A base without FP8 arithmetic takes rows of other formats, and no others.
+func TestFitWithoutFP8(t *testing.T) {
+	base := *gpu(t, "H800")
+	base.PeakFP8.Value = 0
+	base.Kernels.GEMMFP8 = compute.Class[compute.GEMM]{}
+	header := "kernel,dtype,m,n,k,experts,rows_per_expert,time_us\n"
+	for _, row := range []string{"gemm,fp8,64,2112,7168,,,12\n", "grouped_masked,fp8,,4096,7168,8,64,90\n"} {
+		table, err := Read("x.csv", []byte(header+"gemm,bf16,64,2112,7168,,,12\n"+row), "")
+		require.NoError(t, err)
+		_, err = Fit(table, &base)
+		require.ErrorContains(t, err, "x.csv:3: dtype: ")
+		require.ErrorContains(t, err, "computes in fp8, and H800 has no FP8 arithmetic")
+	}
+	table, err := Read("x.csv", []byte(header+"gemm,bf16,64,2112,7168,,,12\ngrouped_masked,bf16,,4096,7168,8,64,90\n"), "")
+	require.NoError(t, err)
+	r, err := Fit(table, &base)
+	require.NoError(t, err)
+	require.False(t, r.Fitted())
+	text, err := r.Profile.Marshal()
+	require.NoError(t, err)
+	_, err = compute.ReadProfile("x.yaml", text)
+	require.NoError(t, err)
+}

@@ -45,6 +45,17 @@ type Row struct {
 	fold  uint64
 }
 
+// computesFP8 tells whether the row is of a GEMM in FP8.
+func (r *Row) computesFP8() bool {
+	switch r.Kernel.Class {
+	case "gemm_fp8":
+		return true
+	case "grouped_contiguous", "grouped_masked":
+		return r.Kernel.DType == compute.FP8
+	}
+	return false
+}
+
 // Limits of a table.
 const (
 	// MaxBytes is the size of the largest file that is read.

@@ -40,7 +40,8 @@ type Profile struct {
 	// SMs is the number of streaming multiprocessors.
 	SMs Known[int] `yaml:"sm_count"`
 	// PeakFP8 and PeakBF16 are dense tensor-core peaks in floating-point
-	// operations per second, a multiply-add counting as two.
+	// operations per second, a multiply-add counting as two. A PeakFP8 of 0 is of
+	// a GPU without FP8 arithmetic, whose file has no gemm_fp8.
 	PeakFP8  Known[float64] `yaml:"peak_fp8_flops_per_s"`
 	PeakBF16 Known[float64] `yaml:"peak_bf16_flops_per_s"`
 	// HBM is the memory's peak data rate.
@@ -240,7 +241,9 @@ func (p *Profile) Validate() error {
 	ps.Require(p.Name != "", "name", "is missing: write the GPU's name")
 	known(&ps, "memory", p.Memory, leastMemory, mostMemory, "80GB")
 	known(&ps, "sm_count", p.SMs, 1, mostSMs, "132")
-	known(&ps, "peak_fp8_flops_per_s", p.PeakFP8, float64(leastPeak), float64(mostPeak), "1.979e+15")
+	if p.ComputesFP8() || p.PeakFP8.Source == "" {
+		known(&ps, "peak_fp8_flops_per_s", p.PeakFP8, float64(leastPeak), float64(mostPeak), "1.979e+15")
+	}
 	known(&ps, "peak_bf16_flops_per_s", p.PeakBF16, float64(leastPeak), float64(mostPeak), "9.895e+14")
 	known(&ps, "hbm", p.HBM, leastHBM, mostHBM, "3.35TB/s")
 	known(&ps, "nvlink_per_direction", p.NVLink, leastNVLink, mostNVLink, "200GB/s")
@@ -250,7 +253,11 @@ func (p *Profile) Validate() error {
 	ps.Require(p.NVLinkAchieved.Value == 0 || p.NVLinkAchieved.Source != "",
 		"nvlink_achieved_per_direction.source", "is missing: name where the number is from")
 	k := &p.Kernels
-	class(&ps, p.Name, "gemm_fp8", k.GEMMFP8)
+	if p.ComputesFP8() || p.PeakFP8.Source == "" {
+		class(&ps, p.Name, "gemm_fp8", k.GEMMFP8)
+	} else {
+		ps.Require(k.GEMMFP8.Constants == GEMM{}, "kernels.gemm_fp8", "peak_fp8_flops_per_s is 0, so %s has no such kernels: remove it", p.Name)
+	}
 	class(&ps, p.Name, "gemm_bf16", k.GEMMBF16)
 	class(&ps, p.Name, "grouped_contiguous", k.GroupedContiguous)
 	class(&ps, p.Name, "grouped_masked", k.GroupedMasked)
@@ -262,6 +269,9 @@ func (p *Profile) Validate() error {
 	class(&ps, p.Name, "launch_gap", k.LaunchGap)
 	return ps.Err()
 }
+
+// ComputesFP8 tells whether the tensor cores have FP8.
+func (p *Profile) ComputesFP8() bool { return p.PeakFP8.Value != 0 }
 
 // known asks for a number from low to high and its source.
 func known[T number](ps *config.Problems, key string, k Known[T], low, high T, such string) {

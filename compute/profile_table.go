@@ -24,8 +24,11 @@ type FitRow struct {
 // from what, with which error.
 func (p *Profile) FitTable() []FitRow {
 	k := &p.Kernels
-	return []FitRow{
-		fitRow("gemm_fp8", k.GEMMFP8),
+	var rows []FitRow
+	if p.ComputesFP8() {
+		rows = append(rows, fitRow("gemm_fp8", k.GEMMFP8))
+	}
+	return append(rows,
 		fitRow("gemm_bf16", k.GEMMBF16),
 		fitRow("grouped_contiguous", k.GroupedContiguous),
 		fitRow("grouped_masked", k.GroupedMasked),
@@ -35,7 +38,7 @@ func (p *Profile) FitTable() []FitRow {
 		fitRow("mla_prefill", k.MLAPrefill),
 		fitRow("elementwise", k.Elementwise),
 		fitRow("launch_gap", k.LaunchGap),
-	}
+	)
 }
 
 func fitRow[C fmt.Stringer](class string, c Class[C]) FitRow {
@@ -66,7 +69,12 @@ func (p *Profile) FactTable() []FactRow {
 	return rows
 }
 
-func flops(v float64) string { return strconv.FormatFloat(v/1e12, 'f', -1, 64) + " TFLOP/s" }
+func flops(v float64) string {
+	if v == 0 {
+		return "none"
+	}
+	return strconv.FormatFloat(v/1e12, 'f', -1, 64) + " TFLOP/s"
+}
 
 func bytesPerSecond(r units.Rate) string {
 	return strconv.FormatFloat(r.BytesPerSecond()/1e9, 'f', -1, 64) + " GB/s"

@@ -251,3 +251,57 @@ func TestDTypeText(t *testing.T) {
 	require.ErrorContains(t, d.UnmarshalText([]byte("FP4")), `"FP4" is not a number format`)
 	require.Equal(t, "dtype(9)", DType(9).String())
 }
+
+// withoutFP8 is an H800's file without FP8 arithmetic.
+func withoutFP8(t testing.TB) string {
+	data, err := profileFiles.ReadFile("profiles/h800.yaml")
+	require.NoError(t, err)
+	head, rest, ok := strings.Cut(string(data), "  gemm_fp8:\n")
+	require.True(t, ok)
+	rest = rest[strings.Index(rest, "  gemm_bf16:\n"):]
+	return strings.Replace(head, "peak_fp8_flops_per_s: {value: 1.979e+15", "peak_fp8_flops_per_s: {value: 0", 1) + rest
+}
+
+// A GPU without FP8 says so, and is not asked to compute in it.
+func TestGPUWithoutFP8(t *testing.T) {
+	p, err := ReadProfile("x.yaml", []byte(withoutFP8(t)))
+	require.NoError(t, err)
+	require.False(t, p.ComputesFP8())
+	require.Equal(t, "gemm_bf16", p.FitTable()[0].Class)
+	require.Equal(t, "none", p.FactTable()[2].Value)
+	text, err := p.Marshal()
+	require.NoError(t, err)
+	back, err := ReadProfile("x.yaml", text)
+	require.NoError(t, err)
+	require.Equal(t, p, back)
+
+	dense, err := LoadModel("Qwen3-8B")
+	require.NoError(t, err)
+	mixture, err := LoadModel("Qwen3-30B-A3B")
+	require.NoError(t, err)
+	for _, s := range []Setup{{Model: dense, Weights: FP8}, {Model: dense, Weights: FP8, Activations: FP8}, {Model: mixture, ExpertWeights: FP8}} {
+		s.GPU = p
+		_, err = NewRank(s)
+		require.ErrorContains(t, err, "activations: H800 has no FP8 arithmetic, and weights are fp8: write activations bf16")
+		if s.Activations == FP8 {
+			continue
+		}
+		s.Activations = BF16
+		r, err := NewRank(s)
+		require.NoError(t, err)
+		full, err := LoadProfile("H800")
+		require.NoError(t, err)
+		s.GPU = full
+		want, err := NewRank(s)
+		require.NoError(t, err)
+		require.Equal(t, want.Decode(64, 1<<18, 1), r.Decode(64, 1<<18, 1), "fp8 weights and bf16 arithmetic")
+		require.Equal(t, want.Experts(true, 4096, 1), r.Experts(true, 4096, 1))
+	}
+
+	peak := units.PFLOPs
+	_, err = NewRank(Setup{GPU: (&Override{PeakFP8: &peak}).Apply(p), Model: dense})
+	require.ErrorContains(t, err, "gpu.kernels.gemm_fp8: is missing")
+	_, err = ReadProfile("x.yaml", []byte(strings.Replace(withoutFP8(t), "kernels:\n",
+		"kernels:\n  gemm_fp8: {constants: {eff_fraction: 1, bw_eff_fraction: 1, pad_m_rows: 64}}\n", 1)))
+	require.ErrorContains(t, err, "x.yaml:15: kernels.gemm_fp8: peak_fp8_flops_per_s is 0, so H800 has no such kernels: remove it")
+}

@@ -177,6 +177,8 @@ func (s Setup) resolve() (Setup, error) {
 	ps.Require(s.Activations <= FP8, "activations", "must be checkpoint (as the weights), bf16 or fp8")
 	ps.Require(s.Activations != FP8 || s.Weights == FP8 || s.ExpertWeights == FP8, "activations",
 		"fp8 needs fp8 weights, and they are %v: write weights fp8, or activations bf16", s.Weights)
+	ps.Require(s.GPU.ComputesFP8() || s.Activations == BF16 || s.Weights != FP8 && s.ExpertWeights != FP8, "activations",
+		"%s has no FP8 arithmetic, and weights are fp8: write activations bf16, which widens them on their way, or weights bf16", s.GPU.Name)
 	ps.Require(s.DraftLayers >= 0 && s.DraftLayers <= 16, "draft_layers", "must be from 0 to 16, not %d", s.DraftLayers)
 	s.checkParallel(&ps)
 	ps.Require(s.CommSMs >= 0 && s.CommSMs < s.GPU.SMs.Value, "comm_sms", "must be from 0 to %d (%s has %d SMs), not %d",

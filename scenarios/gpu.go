@@ -52,6 +52,8 @@ func (g *GPU) validate(ps *config.Problems, nvlink units.Rate) {
 		}
 		return
 	}
+	ps.Require(g.PeakFP8 == nil || p.Kernels.GEMMFP8.Constants != (compute.GEMM{}), "gpu.peak_fp8",
+		"%s has no FP8 arithmetic; one that has needs the gemm_fp8 of a profile file", p.Name)
 	ps.Require(g.NVLink == nil || nvlink == p.NVLinkRate(), "gpu.nvlink",
 		"has no effect: cluster.nvlink_rate is %v, where gpu.nvlink would make it %v; write one of them", nvlink, p.NVLinkRate())
 }

@@ -66,7 +66,11 @@ func runCalibrate(cmd *cobra.Command, f *calibrateFlags, file string) error {
 		return invalid(err)
 	}
 	result, err := calibrate.Fit(table, base)
-	if err != nil {
+	var rows config.Problems
+	switch {
+	case errors.As(err, &rows):
+		return invalid(err)
+	case err != nil:
 		return err
 	}
 	written := f.out != "" && result.Fitted()
