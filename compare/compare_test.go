@@ -225,13 +225,13 @@ func TestGuardsNameKeys(t *testing.T) {
 		keys = append(keys, k.Path)
 	}
 	for _, g := range guards {
-		for _, k := range g.keys {
+		for _, k := range g.Keys {
 			k = strings.Replace(k, "*.", "decode.", 1)
 			found := false
 			for _, key := range keys {
 				found = found || within(key, k)
 			}
-			require.True(t, found, "%s: there is no key %s", g.what, k)
+			require.True(t, found, "%s: there is no key %s", g.What, k)
 		}
 	}
 }

@@ -28,19 +28,23 @@ func shown(s string) string {
 	return s
 }
 
-// A guard is a difference between scenarios that makes a comparison unfair.
-type guard struct {
-	what string
-	// refuse tells what is refused without --force; the rest warns.
-	refuse bool
-	// keys are the keys, or the sections, that it is about; "*" stands for prefill
+// A Guard is a difference between scenarios that makes a comparison unfair.
+type Guard struct {
+	// What differs.
+	What string
+	// Refuse tells what is refused without --force; the rest warns.
+	Refuse bool
+	// Keys are the keys, or the sections, that it is about; "*" stands for prefill
 	// and decode.
-	keys []string
+	Keys []string
 }
+
+// Guards is the table, in order: the first that a key is of decides.
+func Guards() []Guard { return slices.Clone(guards) }
 
 // guards is the table; the first that fits a key decides. What fits none is what
 // comparisons are for. docs/compare.md shows it.
-var guards = []guard{
+var guards = []Guard{
 	{"model", true, []string{"model.name"}},
 	{"precision", true, []string{"model", "*.moe.dispatch_dtype", "*.moe.combine_dtype"}},
 	{"GPU", true, []string{"gpu"}},
@@ -56,8 +60,8 @@ var guards = []guard{
 
 // guardOf finds the guard that a key belongs to, -1 for none.
 func guardOf(key string) int {
-	return slices.IndexFunc(guards, func(g guard) bool {
-		return slices.ContainsFunc(g.keys, func(k string) bool {
+	return slices.IndexFunc(guards, func(g Guard) bool {
+		return slices.ContainsFunc(g.Keys, func(k string) bool {
 			rest, pool := strings.CutPrefix(k, "*.")
 			if !pool {
 				return within(key, k)
@@ -155,17 +159,17 @@ func judge(letter string, all []Difference, force bool) (refusals config.Problem
 			continue
 		}
 		g := guards[i]
-		if g.refuse && !force {
+		if g.Refuse && !force {
 			d := found[0]
 			more := ""
 			if n := len(found) - 1; n > 0 {
 				more = fmt.Sprintf(" (and %d more)", n)
 			}
 			refusals.Addf(d.Key, "is %s in A and %s in %s%s: another %s; compare like with like, or say --force",
-				shown(d.A), shown(d.B), letter, more, g.what)
+				shown(d.A), shown(d.B), letter, more, g.What)
 			continue
 		}
-		warnings = append(warnings, fmt.Sprintf("%s has another %s than A: %s.", letter, g.what, list(found)))
+		warnings = append(warnings, fmt.Sprintf("%s has another %s than A: %s.", letter, g.What, list(found)))
 	}
 	return refusals, warnings
 }

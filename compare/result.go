@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/tgssim/tgssim/metrics"
 )
 
 // A Compared is one measure of a pair.
@@ -140,9 +142,9 @@ func (r *Result) note() {
 			}
 			missing += r.Runs[i].Lost
 			switch s := r.Runs[i].Saturation; {
-			case strings.HasPrefix(s, "saturated"):
+			case strings.HasPrefix(s, metrics.Saturated.String()):
 				n++
-			case s == "keeping up" || s == "underloaded":
+			case s == metrics.KeepingUp.String() || s == metrics.Underloaded.String():
 				keeping++
 			}
 		}

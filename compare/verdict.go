@@ -104,11 +104,12 @@ func moreOrLess(diff float64) string {
 const leastPoint = 0.001
 
 // why names the waiting of GPUs that changed most, among what changed significantly
-// and against TGS: less TGS, more waiting.
+// and against TGS: less TGS, more waiting. Where the slower one is saturated it
+// asks the pool that limits it, and no other.
 func (p *Pair) why(tgs float64) string {
 	var most *Paired
 	var pool, text string
-	for _, of := range pools {
+	for _, of := range p.limiting(tgs) {
 		for _, a := range activities {
 			x, ok := p.measure("gpu_time_" + of + "_" + a.key)
 			if !ok || !x.Significant() || x.Diff*tgs > 0 || math.Abs(x.Diff) < leastPoint {
@@ -123,6 +124,32 @@ func (p *Pair) why(tgs float64) string {
 		return "; no share of the GPUs' waiting says why"
 	}
 	return fmt.Sprintf("; the %s GPUs spend %s of their time on %s instead of %s", pool, percent(most.B), text, percent(most.A))
+}
+
+// limiting lists the pools that may limit TGS: prefill or decode where most runs of
+// the slower variant are saturated there, or else both.
+func (p *Pair) limiting(tgs float64) []string {
+	prefill, decode := 0, 0
+	for _, r := range p.runs {
+		slower := r.a
+		if tgs < 0 {
+			slower = r.b
+		}
+		switch s := slower.Saturation; {
+		case !strings.HasPrefix(s, metrics.Saturated.String()):
+		case strings.Contains(s, metrics.StageQueue.String()):
+			prefill++
+		default:
+			decode++
+		}
+	}
+	switch {
+	case 2*prefill > len(p.runs):
+		return pools[:1]
+	case 2*decode > len(p.runs):
+		return pools[1:]
+	}
+	return pools
 }
 
 // latency says what became of a latency when it differs significantly: its mean or

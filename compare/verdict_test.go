@@ -43,6 +43,19 @@ func TestVerdicts(t *testing.T) {
 	require.Equal(t, "B has less TGS than A, significantly by 2.0 %: 490.0 against 500.0 tokens/s per GPU, -10.0 [-15.0, -5.0], "+
 		"-1,600 tokens/s on its 160 GPUs; the decode GPUs spend 12 % of their time on exposed dispatch instead of 10 %.", less.Verdict)
 
+	// Saturated at prefill, decode is not what limits it; prefill GPUs wait as before.
+	for _, r := range less.runs {
+		r.b.Saturation = "saturated (prefill queue)"
+	}
+	less.compare()
+	require.Contains(t, less.Verdict, "; no share of the GPUs' waiting says why.")
+	require.Equal(t, pools, less.limiting(+1), "A is not saturated")
+	for _, r := range less.runs {
+		r.b.Saturation = "saturated (KV transfer)"
+	}
+	less.compare()
+	require.Contains(t, less.Verdict, "; the decode GPUs spend 12 %")
+
 	more := synthetic(series{"tgs_steady": {490, 498, 482}}, series{"tgs_steady": {500, 510, 490}})
 	require.Equal(t, "B has more TGS than A, significantly by 2.0 %: 500.0 against 490.0 tokens/s per GPU, +10.0 [+5.0, +15.0], "+
 		"+1,600 tokens/s on its 160 GPUs; no share of the GPUs' waiting says why.", more.Verdict)
