@@ -213,7 +213,7 @@ func shorten(s string, most int) string {
 	if cut <= 0 {
 		cut = most
 	}
-	return strings.ToValidUTF8(s[:cut], "") + " ..."
+	return strings.ToValidUTF8(s[:cut], "") + "\u2026"
 }
 
 // seeds lists the seeds of the runs.

@@ -168,7 +168,7 @@ var parts = []struct {
 	{"Waiting for memory of decode", []string{"ttft_decode_memory_ps"}, 3, dotted},
 	{"KV transfer: posting", []string{"ttft_transfer_post_ps"}, 4, plain},
 	{"KV transfer: wire", []string{"ttft_transfer_wire_ps"}, 5, falling},
-	{"KV transfer: contention", []string{"ttft_transfer_queue_ps"}, 6, plain},
+	{"KV transfer: contention", []string{"ttft_transfer_queue_ps"}, 6, crossed},
 	{"Waiting for a decode step", []string{"ttft_decode_wait_ps"}, 7, level},
 	{"First decode step", []string{"ttft_decode_compute_ps", "ttft_decode_comm_ps", "ttft_decode_host_ps"}, 8, plain},
 }

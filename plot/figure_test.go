@@ -59,7 +59,7 @@ func TestLayout(t *testing.T) {
 			require.True(t, inside(plot))
 			require.Greater(t, plot.Max.X-plot.Min.X, vg.Length(300))
 			require.Greater(t, plot.Max.Y-plot.Min.Y, vg.Length(140))
-			require.LessOrEqual(t, widest(face(labelSize, false), l.ylabels[i]), plot.Max.Y-plot.Min.Y)
+			require.LessOrEqual(t, widest(face(labelSize, false), l.ylabels[i]), plot.Max.Y-plot.Min.Y+0.1)
 		}
 		for _, s := range l.caption {
 			require.LessOrEqual(t, ptr(face(captionSize, false)).Width(s), l.width-2*margin)

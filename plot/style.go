@@ -135,6 +135,7 @@ const (
 	falling
 	level
 	dotted
+	crossed
 )
 
 // fill draws a bar with its pattern and a white edge.
@@ -143,16 +144,22 @@ func (c canvas) fill(r vg.Rectangle, clr color.Color, h hatch) {
 	c.FillPolygon(clr, pts)
 	inside := draw.Canvas{Canvas: c.Canvas.Canvas, Rectangle: r}
 	s := draw.LineStyle{Color: color.NRGBA{0, 0, 0, 0xa0}, Width: 0.7}
-	const gap = 6
+	gap := vg.Length(6)
+	if h == crossed {
+		gap = 8
+	}
 	w, height := r.Max.X-r.Min.X, r.Max.Y-r.Min.Y
 	switch h {
-	case rising, falling:
+	case rising, falling, crossed:
 		for d := -height; d < w; d += gap {
-			a, b := vg.Point{X: r.Min.X + d, Y: r.Min.Y}, vg.Point{X: r.Min.X + d + height, Y: r.Max.Y}
-			if h == falling {
-				a.Y, b.Y = b.Y, a.Y
+			up := []vg.Point{{X: r.Min.X + d, Y: r.Min.Y}, {X: r.Min.X + d + height, Y: r.Max.Y}}
+			down := []vg.Point{{X: r.Min.X + d, Y: r.Max.Y}, {X: r.Min.X + d + height, Y: r.Min.Y}}
+			if h != falling {
+				c.StrokeLines(s, inside.ClipLinesXY(up)...)
 			}
-			c.StrokeLines(s, inside.ClipLinesXY([]vg.Point{a, b})...)
+			if h != rising {
+				c.StrokeLines(s, inside.ClipLinesXY(down)...)
+			}
 		}
 	case level, dotted:
 		if h == dotted {

@@ -111,9 +111,28 @@ func (a *axis) ticks(length vg.Length, extent func(label string) vg.Length) []ti
 	if a.log {
 		return a.logTicks(format, fits)
 	}
-	for n := 8; n > 1; n-- {
-		if ts := linearTicks(a.min, a.max, n, format); fits(ts) {
+	return a.spaced(8, format, fits)
+}
+
+// spaced are up to n ticks at equal distances, of which every second one or less
+// has a label where there is no room for more.
+func (a *axis) spaced(n int, format func(float64) string, fits func([]tick) bool) []tick {
+	for k := n; k > 1; k-- {
+		if ts := linearTicks(a.min, a.max, k, format); len(ts) > 1 && fits(ts) {
 			return ts
+		}
+	}
+	for every := 2; every <= n; every++ {
+		for k := n; k > every; k-- {
+			ts := linearTicks(a.min, a.max, k, format)
+			for i := range ts {
+				if i%every != 0 {
+					ts[i].label = ""
+				}
+			}
+			if len(ts) > every && fits(ts) {
+				return ts
+			}
 		}
 	}
 	return linearTicks(a.min, a.max, 1, format)
@@ -224,12 +243,7 @@ func (a *axis) logTicks(format func(float64) string, fits func([]tick) bool) []t
 			return ts
 		}
 	}
-	for n := 6; n > 1; n-- {
-		if ts := linearTicks(a.min, a.max, n, format); fits(ts) {
-			return ts
-		}
-	}
-	return linearTicks(a.min, a.max, 1, format)
+	return a.spaced(6, format, fits)
 }
 
 // decades are ticks at all multiples of powers of ten, and how many are labelled.
