@@ -64,6 +64,8 @@ var small = map[string][]string{
 	"deepseek-v3-h800-pd":     {"workload.requests=300"},
 	"qwen3-30b-a3b-h20":       {"workload.requests=100"},
 	"fabric-size-quick":       {"workload.requests=100"},
+	"ep-imbalance":            {"workload.requests=64", "workload.output.tokens=4", "workload.arrivals={process: poisson, rate: 500/s}"}, // at once, all would tie
+	"kv-beside-ep":            {"workload.requests=100"},
 	"llama-3.1-70b-h800-pd":   {"workload.requests=300"},
 	"azure-replay":            {"workload.trace.path=../workload/testdata/azure_2023.csv"},
 }
