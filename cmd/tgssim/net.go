@@ -71,6 +71,11 @@ func runNet(cmd *cobra.Command, f *netFlags, ref string) error {
 	if f.ports != "" && fabric.Network.Engine != "packet" {
 		return invalid(fmt.Errorf("--ports: only the packet engine has ports with queues, and network.engine is %s", fabric.Network.Engine))
 	}
+	for _, name := range []string{f.flows, f.ports} { // before the run, not after
+		if err := canWrite(name); err != nil {
+			return invalid(err)
+		}
+	}
 	progress := newProgress(cmd.ErrOrStderr(), time.Now())
 	progress.what = "flows"
 	r, err := t.Run(cmd.Context(), progress.report)
@@ -216,11 +221,26 @@ func flowsCSV(r *experiment.TrafficResult) []byte {
 	return b.Bytes()
 }
 
+// canWrite says what is wrong with a file's name before anything is written: its
+// folder must be there, and it must not be one itself. An empty name is no file.
+func canWrite(name string) error {
+	if name == "" {
+		return nil
+	}
+	if info, err := os.Stat(name); err == nil && info.IsDir() {
+		return fmt.Errorf("cannot write %s: it is a folder", name)
+	}
+	if info, err := os.Stat(filepath.Dir(name)); err != nil || !info.IsDir() {
+		return fmt.Errorf("cannot write %s: %s is not a folder", name, filepath.Dir(name))
+	}
+	return nil
+}
+
 // writeWhole writes a file that appears whole or not at all.
 func writeWhole(name string, data []byte) error {
 	f, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+".tmp-")
 	if err != nil {
-		return err
+		return fmt.Errorf("cannot write %s: %w", name, err)
 	}
 	defer os.Remove(f.Name()) // nothing is left there when all went well
 	_, err = f.Write(data)
