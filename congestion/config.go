@@ -21,6 +21,10 @@ type Config struct {
 	HPCC HPCCConfig `yaml:"hpcc"`
 	// Swift is used by "swift".
 	Swift SwiftConfig `yaml:"swift"`
+	// Credit is used by "credit", between queue pairs.
+	Credit CreditConfig `yaml:"credit"`
+	// GSE is used by "gse", from NIC to NIC.
+	GSE GSEConfig `yaml:"gse"`
 	// INT is the telemetry that switches write into packets, where something
 	// reads it: "hpcc" does.
 	INT INTConfig `yaml:"int"`
@@ -39,6 +43,8 @@ func DefaultConfig() Config {
 		None:      DefaultNone(),
 		HPCC:      DefaultHPCC(),
 		Swift:     DefaultSwift(),
+		Credit:    DefaultCredit(),
+		GSE:       DefaultGSE(),
 		INT:       DefaultINT(),
 		ECN:       DefaultECN(),
 		Buffer:    DefaultBuffer(),
@@ -53,6 +59,8 @@ func (c Config) Validate() error {
 	ps.Nest("none", c.None.Validate())
 	ps.Nest("hpcc", c.HPCC.Validate())
 	ps.Nest("swift", c.Swift.Validate())
+	ps.Nest("credit", c.Credit.Validate())
+	ps.Nest("gse", c.GSE.Validate())
 	ps.Nest("int", c.INT.Validate())
 	ps.Nest("ecn", c.ECN.Validate())
 	ps.Nest("buffer", c.Buffer.Validate())

@@ -29,7 +29,7 @@ func TestValidate(t *testing.T) {
 		change    func(*Config)
 	}{
 		{"algorithm", "did you mean dcqcn?", func(c *Config) { c.Algorithm = "dcqn" }},
-		{"algorithm", "known: dcqcn, none, hpcc, swift", func(c *Config) { c.Algorithm = "timely" }},
+		{"algorithm", "known: dcqcn, none, hpcc, swift, credit, gse", func(c *Config) { c.Algorithm = "timely" }},
 		{"dcqcn.preset", "did you mean nvidia?", func(c *Config) { c.DCQCN.Preset = "nvdia" }},
 		{"dcqcn.notify", "known: cnp, ack", func(c *Config) { c.DCQCN.Notify = "" }},
 		{"dcqcn.cnp_interval", "0s to 1s", func(c *Config) { c.DCQCN.CNPInterval = -1 }},
@@ -150,7 +150,7 @@ func TestPresets(t *testing.T) {
 	require.EqualError(t, d.SetPreset("papper"), `"papper" is not a known preset; did you mean paper?`)
 	require.EqualError(t, e.SetPreset("x"), `"x" is not a known preset; known: alibaba, conweave, paper, simai, sonic`)
 	require.EqualError(t, b.SetPreset("sonic-tomahawk"), `"sonic-tomahawk" is not a known preset; did you mean sonic-tomahawk5?`)
-	require.Equal(t, DefaultConfig(), Config{"dcqcn", d, DefaultNone(), DefaultHPCC(), DefaultSwift(), DefaultINT(), e, b}, "a refused name changes nothing")
+	require.Equal(t, DefaultConfig(), Config{"dcqcn", d, DefaultNone(), DefaultHPCC(), DefaultSwift(), DefaultCredit(), DefaultGSE(), DefaultINT(), e, b}, "a refused name changes nothing")
 }
 
 // TestPresetsInYAML: what is written beside a preset overrides it, wherever it
@@ -214,7 +214,7 @@ func TestNewRefusesRates(t *testing.T) {
 	require.Nil(t, ctl)
 	c.Algorithm = "dctcp"
 	_, err = New(c, Line{25 * units.Gbps, 4096})
-	require.EqualError(t, err, `"dctcp" is not a known algorithm; known: dcqcn, none, hpcc, swift`)
+	require.EqualError(t, err, `"dctcp" is not a known algorithm; known: dcqcn, none, hpcc, swift, credit, gse`)
 	c.None.Window = -1
 	_, err = NewNone(c.None, 25*units.Gbps)
 	require.Error(t, err)

@@ -53,6 +53,9 @@ type Needs struct {
 	RTT bool
 	// INT is telemetry in every packet and back, at its bytes.
 	INT bool
+	// Credits are grants of the receiver before data: the engine runs
+	// CreditSchedulers, and between grants flows are at line rate.
+	Credits bool
 	// OnePath is that packets of a flow may not take different paths.
 	OnePath bool
 }
@@ -105,6 +108,8 @@ var algorithms = []algorithm{
 	{"none", Needs{}, newNoneFlows},
 	{"hpcc", Needs{INT: true, OnePath: true}, newHPCCFlows},
 	{"swift", Needs{RTT: true}, newSwiftFlows},
+	{"credit", Needs{Credits: true}, newLineRate},
+	{"gse", Needs{Credits: true}, newLineRate},
 }
 
 // Algorithms lists the valid values of Config.Algorithm.
@@ -218,6 +223,12 @@ type noneFlows struct {
 
 func newNoneFlows(c Config, l Line) (Controller, error) {
 	n, err := NewNone(c.None, l.Rate)
+	return &noneFlows{None: n}, err
+}
+
+// newLineRate paces at line rate, without a window.
+func newLineRate(_ Config, l Line) (Controller, error) {
+	n, err := NewNone(NoneConfig{}, l.Rate)
 	return &noneFlows{None: n}, err
 }
 

@@ -7,8 +7,7 @@
 //     fixed window;
 //   - HPCC, which follows telemetry, and Swift, which follows delay: windows;
 //   - CreditScheduler and CreditSender, the two ends of receiver credits; and on
-//     them GSE: DGSQ and Uplinks at the source, Sequencer at the egress. The
-//     packet engine does not run these yet;
+//     them GSE: DGSQ and Uplinks at the source, Sequencer at the egress;
 //   - INT, in-band telemetry, and INTMeter, what follows from it;
 //   - Marker, the ECN marking of an egress queue;
 //   - Buffer, a switch's shared buffer with its dynamic thresholds, headroom and

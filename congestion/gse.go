@@ -164,7 +164,8 @@ type DGSQs struct {
 	peak    int
 }
 
-// NewDGSQs makes the queues of a source for keys 0 to keys-1.
+// NewDGSQs makes the queues of a source for keys 0 to keys-1, and for others when
+// they are asked for.
 func (g *GSE) NewDGSQs(keys int) *DGSQs {
 	t := &DGSQs{g: g, at: make([]int32, keys), cursors: make([]DGSQCursor, keys)}
 	for i := range t.at {
@@ -176,6 +177,9 @@ func (g *GSE) NewDGSQs(keys int) *DGSQs {
 // Get is the queue of a key, made if there is none. Its place holds as long as it
 // lives; the pointer until the next Get.
 func (t *DGSQs) Get(key int, now sim.Time) (place int, q *DGSQ) {
+	for key >= len(t.at) {
+		t.at, t.cursors = append(t.at, -1), append(t.cursors, DGSQCursor{})
+	}
 	if i := t.at[key]; i >= 0 {
 		return int(i), &t.queues[i]
 	}

@@ -136,7 +136,7 @@ func (c GSEConfig) Validate() error {
 	within(&ps, "idle_timeout", c.IdleTimeout, minTimer, maxTimer)
 	ps.Require(c.ReorderWindow >= 2 && c.ReorderWindow <= 1<<15 && c.ReorderWindow&(c.ReorderWindow-1) == 0,
 		"reorder_window", "%d containers; use a power of two from 2 to %d", c.ReorderWindow, 1<<15)
-	within(&ps, "reorder_bytes", c.ReorderBytes, c.ContainerBytes, units.TB)
+	within(&ps, "reorder_bytes", c.ReorderBytes, max(64, c.ContainerBytes), units.TB)
 	within(&ps, "reorder_timeout", c.ReorderTimeout, minTimer, maxTimer)
 	return ps.Err()
 }

@@ -12,6 +12,8 @@ const (
 	hpcc  = "congestion.algorithm=hpcc"
 	swift = "congestion.algorithm=swift"
 
+	credit  = "congestion.algorithm=credit packet.path.choice=spray-round-robin"
+	gse     = "congestion.algorithm=gse"
 	byINT   = "packet.path.choice=int packet.path.int={preset:_packet,_probe_interval:_5us}"
 	byCONGA = "packet.path.choice=conga packet.path.conga={preset:_conweave,_flowlet_gap:_1us}"
 
@@ -133,6 +135,39 @@ func packetKeys() []change {
 		{key: "congestion.swift.max_window", value: "20", on: swift},
 		{key: "congestion.swift.initial_window", value: "10", on: swift},
 		{key: "congestion.swift.reset_timeouts", value: "1", on: swift + " packet.transport.timeout=20us " + losses},
+		{key: "congestion.algorithm", value: "credit"},
+		{key: "congestion.algorithm", value: "gse"},
+		{key: "congestion.credit.preset", value: "voq", on: credit},
+		{key: "congestion.credit.quantum", value: "8KiB", on: credit},
+		{key: "congestion.credit.speedup", value: "1.1", on: credit + " congestion.credit.push=0"},
+		{key: "congestion.credit.outstanding", value: "0.5", on: credit},
+		{key: "congestion.credit.source_outstanding", value: "0.1", on: credit + " congestion.credit.push=0"},
+		{key: "congestion.credit.push", value: "0.5", on: credit},
+		{key: "congestion.credit.order", value: "weighted", on: credit, does: idle, why: "all sources have the weight 1"},
+		{key: "congestion.credit.timeout", value: "10us", on: credit + " " + losses},
+		{key: "congestion.credit.request_bytes", value: "200kB", on: credit, does: idle, why: "a queue pair has one message and asks for all of it"},
+		{key: "congestion.credit.message_bytes", value: "1kB", on: credit},
+		{key: "congestion.gse.credit.preset", value: "uec", on: gse},
+		{key: "congestion.gse.credit.quantum", value: "8KiB", on: gse},
+		{key: "congestion.gse.credit.speedup", value: "1.1", on: gse + " congestion.gse.credit.push=0"},
+		{key: "congestion.gse.credit.outstanding", value: "0.5", on: gse},
+		{key: "congestion.gse.credit.source_outstanding", value: "0.2", on: gse},
+		{key: "congestion.gse.credit.push", value: "0.5", on: gse},
+		{key: "congestion.gse.credit.order", value: "weighted", on: gse, does: idle, why: "all sources have the weight 1"},
+		{key: "congestion.gse.credit.timeout", value: "10us", on: gse + " " + losses},
+		{key: "congestion.gse.credit.request_bytes", value: "50kB", on: gse + " congestion.gse.stop_bytes=200kB congestion.gse.resume_bytes=190kB"},
+		{key: "congestion.gse.credit.message_bytes", value: "1kB", on: gse},
+		{key: "congestion.gse.preset", value: "pull", on: gse},
+		{key: "congestion.gse.container_bytes", value: "40kB", on: gse},
+		{key: "congestion.gse.header_bytes", value: "16B", on: gse},
+		{key: "congestion.gse.spray", value: "round-robin", on: gse, does: idle, why: "all containers but the last are full"},
+		{key: "congestion.gse.spray", value: "least-queue", on: gse, does: refused},
+		{key: "congestion.gse.stop_bytes", value: "200kB", on: gse + " congestion.gse.resume_bytes=100kB"},
+		{key: "congestion.gse.resume_bytes", value: "50kB", on: gse + " congestion.gse.stop_bytes=200kB congestion.gse.resume_bytes=100kB"},
+		{key: "congestion.gse.idle_timeout", value: "1s", on: gse + " workload.requests=6 workload.arrivals={process:_poisson,_rate:_1000/s}"},
+		{key: "congestion.gse.reorder_window", value: "2", on: gse + " " + losses},
+		{key: "congestion.gse.reorder_bytes", value: "16KiB", on: gse + " " + losses},
+		{key: "congestion.gse.reorder_timeout", value: "1us", on: gse + " " + losses},
 		{key: "congestion.int.preset", value: "hpcc-ns3", on: hpcc},
 		{key: "congestion.int.header_bytes", value: "10B", on: hpcc},
 		{key: "congestion.int.hop_bytes", value: "4B", on: hpcc},

@@ -267,10 +267,37 @@ func counterRows(c *packet.Counters) [][]string {
 			[]string{"probes, bytes both ways", fmt.Sprintf("%d, %d", c.Probes, c.ProbeBytes)},
 			[]string{"moved to another path", n(c.Moves)})
 	}
+	rows = append(rows, creditRows(c)...)
 	for reason, count := range c.Dropped {
 		if count > 0 {
 			rows = append(rows, []string{"dropped: " + packet.DropReason(reason).String(), n(count)})
 		}
+	}
+	return rows
+}
+
+// creditRows is what receiver credits, and containers, have cost.
+func creditRows(c *packet.Counters) (rows [][]string) {
+	mean := func(sum sim.Time, count int64) string {
+		return fmt.Sprintf("%d, %.3g us", count, (sum / sim.Time(max(1, count))).Microseconds())
+	}
+	if c.CreditRequests > 0 {
+		rows = append(rows,
+			[]string{"credits asked for, granted, returned", fmt.Sprintf("%d, %d, %d", c.CreditRequests, c.CreditGrants, c.CreditReturns)},
+			[]string{"bytes of these messages", strconv.FormatInt(c.CreditBytes, 10)},
+			[]string{"waits for a first grant, mean", mean(c.CreditWaitTime, c.CreditWaits)})
+	}
+	if c.CreditExpired > 0 {
+		rows = append(rows, []string{"granted bytes counted as lost", strconv.FormatInt(c.CreditExpired, 10)})
+	}
+	if c.MaxDGSQs > 0 {
+		rows = append(rows,
+			[]string{"bytes of containers' headers", strconv.FormatInt(c.ContainerHeaderBytes, 10)},
+			[]string{"waits for an earlier container, mean", mean(c.HeldTime, c.Held)},
+			[]string{"held at most by a NIC, bytes", strconv.FormatInt(c.MaxHeld, 10)},
+			[]string{"state of a NIC at most, bytes", strconv.FormatInt(c.MaxStateBytes, 10)},
+			[]string{"DGSQs of a NIC at most", strconv.FormatInt(c.MaxDGSQs, 10)},
+			[]string{"containers given up; packets late, lost", fmt.Sprintf("%d; %d, %d", c.SkippedContainers, c.LateInContainer, c.LostInContainer)})
 	}
 	return rows
 }

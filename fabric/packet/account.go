@@ -53,10 +53,33 @@ type Counters struct {
 	// Probes counts probes, ProbeBytes theirs and their answers' on the wire.
 	Moves, Reports, Probes, ProbeBytes int64
 	ReportAge                          sim.Time
+	// CreditRequests, CreditGrants and CreditReturns count the control messages of
+	// receiver credits, CreditBytes is theirs on the wire. CreditExpired is what was
+	// granted and counted as lost. CreditWaits counts the times that a queue pair or
+	// DGSQ with something new to send had no credit, CreditWaitTime sums up how long
+	// until it sent.
+	CreditRequests, CreditGrants, CreditReturns, CreditBytes, CreditExpired, CreditWaits int64
+	CreditWaitTime                                                                       sim.Time
+	// Held counts packets that waited at their NIC for a container before theirs,
+	// HeldTime sums up how long; MaxHeld is the most bytes that a NIC has held.
+	// SkippedContainers, LateInContainer and LostInContainer are what its timeouts
+	// gave up, what came after that, and what never came. MaxDGSQs is the most
+	// DGSQs that a NIC has had.
+	Held, MaxHeld, SkippedContainers, LateInContainer, LostInContainer, MaxDGSQs int64
+	HeldTime                                                                     sim.Time
+	// ContainerHeaderBytes is what the headers of containers have added to what NICs
+	// have sent, MaxStateBytes what a NIC needs at most for DGSQs (72 B each, and 12
+	// B per destination) and sequencers (96 B per source and 8 B per container of
+	// the window), beside MaxHeld.
+	ContainerHeaderBytes, MaxStateBytes int64
 }
 
 // Counters returns the counts as of now.
-func (n *Network) Counters() Counters { return n.count }
+func (n *Network) Counters() Counters {
+	k := n.count
+	n.countContainers(&k)
+	return k
+}
 
 // drop loses a packet.
 func (n *Network) drop(id uint32, why DropReason) {

@@ -56,6 +56,23 @@ func adversary(t *rapid.T) (topology.Config, Settings) {
 	if congestion.NeedsOf(s.Congestion).OnePath && p.Path.reorders() {
 		s.Congestion.Algorithm = "none"
 	}
+	if s.Congestion.Algorithm == "gse" {
+		p.Path.Choice = PathECMP
+	}
+	for _, c := range []*congestion.CreditConfig{&s.Congestion.Credit, &s.Congestion.GSE.Credit} {
+		c.Push = []float64{0, 0.03, 1}[one("push", 0, 1, 2)]
+		c.Quantum = units.Bytes(rapid.IntRange(1000, 40_000).Draw(t, "quantum"))
+		c.Outstanding = []float64{0.01, 0.3, 1.5}[one("outstanding", 0, 1, 2)]
+		c.Timeout = us("credit timeout", 10, 200)
+		c.RequestBytes = units.Bytes(one("request", 0, 10_000, 100_000))
+	}
+	gse := &s.Congestion.GSE
+	gse.ContainerBytes = units.Bytes(rapid.IntRange(500, 40_000).Draw(t, "container"))
+	gse.ReorderWindow, gse.ReorderBytes = one("containers", 2, 8, 64), gse.ContainerBytes*units.Bytes(one("held", 1, 20))
+	gse.ReorderTimeout, gse.IdleTimeout = us("order", 1, 50), us("idle", 1, 100)
+	gse.StopBytes = units.Bytes(one("stop", 0, 3_000, 50_000))
+	gse.ResumeBytes = gse.StopBytes / 2
+	gse.Spray = []string{congestion.SprayLeastSent, congestion.SprayRoundRobin}[one("spray", 0, 1)]
 	p.Transport.Recovery = rapid.SampledFrom(recoveries).Draw(t, "recovery")
 	p.Transport.AckEvery, p.Transport.AckQueueing = one("ack every", 1, 4, 9), coin("queued acks")
 	p.Transport.WindowBDP = []float64{0, 0.2, 1.25}[one("window", 0, 1, 2)]

@@ -46,6 +46,9 @@ func (n *Network) Check() error {
 			return err
 		}
 	}
+	if err := n.checkLanes(); err != nil {
+		return err
+	}
 	for i, b := range n.buffers {
 		if b.Use().Total != held[i] {
 			return fmt.Errorf("switch %d accounts for %v, its queues hold %v", i, b.Use().Total, held[i])
@@ -100,7 +103,7 @@ func (n *Network) checkSender(id uint32) error {
 		return fmt.Errorf("queue pair %d: una %d, next %d, high %d, end %d, last %d", id, q.una, q.next, q.high, q.end, q.lastEnd)
 	case int32(r.expected-q.una) < 0 || int32(q.high-r.expected) < 0:
 		return fmt.Errorf("queue pair %d: the receiver expects %d between %d and %d", id, r.expected, q.una, q.high)
-	case q.state == stateParked && q.active && q.canSend():
+	case q.state == stateParked && q.active && n.canSend(id, q):
 		return fmt.Errorf("queue pair %d may send and waits for nothing", id)
 	case q.una != q.next && !q.timed && !n.deadlocked && !n.hasGivenUp(id):
 		return fmt.Errorf("queue pair %d has packets under way and no timer", id)

@@ -84,12 +84,19 @@ func (n *Network) layChoice(s Settings) error {
 			return err
 		}
 	}
+	if s.Congestion.Algorithm == "gse" {
+		n.header += uint32(s.Congestion.GSE.HeaderBytes)
+		n.fullWire = (n.mtu + n.header) * n.train
+		n.fixedPaths, n.spraying, n.next = true, true, (*Network).nextContainer
+		return nil
+	}
 	switch p.Choice {
 	case PathINT:
 		r, err := routing.NewINT(p.INT)
 		if err != nil {
 			return nest("packet.path.int", err)
 		}
+		n.fixedPaths = true
 		n.intPaths = &intPaths{INT: r, interval: p.INT.ProbeInterval, place: map[[2]uint32]uint32{}}
 	case PathCONGA:
 		n.header += uint32(p.CONGA.HeaderBytes)

@@ -168,7 +168,7 @@ func (n *Network) reconverge(sim.Time) {
 		}
 		if n.intPaths != nil {
 			n.markDown(s, &n.intPaths.known[n.intPaths.flows[qp].known])
-		} else if n.spraying {
+		} else if n.spraying && !n.fixedPaths {
 			n.laySpray(s, k)
 		}
 		if r := &n.receivers[qp]; n.ackQueueing {
@@ -177,6 +177,7 @@ func (n *Network) reconverge(sim.Time) {
 			}
 		}
 	}
+	n.rerouteContainers()
 }
 
 // isRoute says whether the route at a place is a path.

@@ -10,6 +10,7 @@ import (
 type acted struct {
 	requestLimit, qpLimit, wqe, drain bool
 	cut                               bool // a controller has made a window smaller
+	stopped                           bool // a DGSQ has stopped its queue pairs
 }
 
 // An Inert is a setting that was chosen and has not acted: the run would have
@@ -47,6 +48,7 @@ func (n *Network) Inert() []Inert {
 		bytesText(depth)+", the least kmin is "+bytesText(int64(n.leastKmin)))
 	add(dcqcn && k.CNPs == 0 && marked == 0, "congestion.dcqcn", "no sender was ever notified of congestion, so all sent at line rate")
 	add(controlled && !n.acted.cut, "congestion."+algorithm, "no window ever became smaller, so all sent at line rate")
+	add(n.credits != nil && k.CreditGrants == 0, "congestion."+algorithm, "nothing was ever pulled: all was sent before the first grant")
 	add(!congestion.NeedsOf(c.Congestion).Marks && marked > 0, "congestion.ecn", "packets were marked, but congestion control is "+algorithm+" and does not listen")
 	add(len(c.Congestion.Buffer.Lossless) > 0 && k.Pauses == 0, "congestion.buffer.lossless",
 		"nothing was ever paused: no ingress group reached its threshold; the longest queue was "+bytesText(depth))
@@ -83,6 +85,9 @@ func (n *Network) idle(list []Inert) []Inert {
 	c, p := n.config.Congestion, n.config.Packet
 	add(n.windowBDP == 0 && p.Transport.WindowBDP > 0, "packet.transport.window_bdp",
 		"it is the window where congestion.algorithm is none and has no window of its own; here it is "+c.Algorithm)
+	gse := c.Algorithm == "gse"
+	add(gse && !n.acted.stopped, "congestion.gse.stop_bytes", "no DGSQ ever had so much to send")
+	add(gse && n.count.Held == 0, "congestion.gse.reorder_window", "no packet had to wait for a container before its own")
 	for _, name := range congestion.Algorithms() {
 		add(c.Algorithm != name, "congestion."+name, "congestion control is "+c.Algorithm)
 	}

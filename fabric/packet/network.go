@@ -29,9 +29,11 @@ type Network struct {
 	telemetry  []record // by packet; nil when switches stamp nothing
 	int        *congestion.INT
 	intPaths   *intPaths   // nil unless the path follows telemetry
+	credits    *credits    // nil unless receivers grant
 	conga      *congaPaths // nil unless CONGA chooses
 	promised   []int64     // by LinkID: bytes on their way to it; nil without an oracle
 	oracle     pathLoads   // scratch
+	tookIn     bool        // a DGSQ has taken in more to send
 	emitting   uint32      // the packet that chooses its path
 	freePacket uint32
 	inUse      int
@@ -120,6 +122,7 @@ type settings struct {
 	cnpPerPort       bool
 	pauseResponse    sim.Time
 	faulty           bool
+	fixedPaths       bool // all paths are laid, and keep their numbers
 	observing        bool // observe wants to know what ports send
 	next             func(n *Network, q *sender, qp uint32, p *packet, now sim.Time) int
 	stamping         bool // data packets carry the time at which they were sent
@@ -140,7 +143,13 @@ const (
 	evRoute                 // reconvergence
 	evDrain                 // NIC, whose receive buffer has drained by a packet
 	evDeadlock
-	evProbe // place in intPaths.known
+	evProbe   // place in intPaths.known
+	evRequest // packet, a control message of credits; so are the next two
+	evReturn
+	evCredit
+	evGrant  // NIC, whose scheduler may grant
+	evExpire // NIC, whose grants may be lost
+	evOrder  // lane, whose packets wait for a container
 )
 
 // New returns a packet network over g that lives on the engine's clock. The seed
@@ -216,6 +225,10 @@ func (s *Settings) validate() error {
 	if len(ps) == 0 {
 		ps.Require((s.Fabric.MTU+s.Fabric.Header)*units.Bytes(s.Packet.Train) <= maxUnit, "packet.train",
 			"%d MTUs of %v with headers are more than %v; use a shorter train", s.Packet.Train, s.Fabric.MTU, maxUnit)
+		ps.Require(s.Congestion.Algorithm != "gse" || s.Packet.Path.Choice == PathECMP, "packet.path.choice",
+			"%s, but containers of gse take all paths; leave it at ecmp", s.Packet.Path.Choice)
+		ps.Require(s.Congestion.Algorithm != "gse" || s.Congestion.GSE.Spray != congestion.SprayLeastQueue, "congestion.gse.spray",
+			"a NIC does not see the queues of its leaf; use %s or %s", congestion.SprayLeastSent, congestion.SprayRoundRobin)
 		needs := congestion.NeedsOf(s.Congestion)
 		ps.Require(!needs.OnePath || !s.Packet.Path.reorders(), "packet.path.choice",
 			"%s sends packets of a flow on several paths, and congestion.algorithm %s needs one; use ecmp, static, flowlet or conga",
@@ -374,6 +387,12 @@ func (n *Network) Handle(e sim.Event) {
 		n.partDone(e.Arg, e.At)
 	case evTimeout:
 		n.timeout(e.Arg, e.At)
+	case evGrant:
+		n.grant(e.Arg, e.At)
+	case evCredit:
+		n.credited(e.Arg, e.At)
+	case evRequest:
+		n.requested(e.Arg, e.At)
 	default:
 		n.handleRare(e)
 	}
@@ -391,5 +410,11 @@ func (n *Network) handleRare(e sim.Event) {
 		n.checkDeadlock(e.At)
 	case evProbe:
 		n.probe(e.Arg, e.At)
+	case evReturn:
+		n.returned(e.Arg, e.At)
+	case evExpire:
+		n.expire(e.Arg, e.At)
+	case evOrder:
+		n.skipContainer(e.Arg, e.At)
 	}
 }

@@ -167,7 +167,7 @@ func (n *Network) serveNIC(l uint32, pt *port, now sim.Time) {
 func (n *Network) overtaken(nc *nic, prio int) bool {
 	r := &nc.ring[prio]
 	q := &n.senders[r.head]
-	if q.active && q.canSend() {
+	if q.active && n.canSend(r.head, q) {
 		return false
 	}
 	r.pop(n.senders)
@@ -208,6 +208,10 @@ func (n *Network) emit(nc *nic, pt *port, prio int, now sim.Time) uint32 {
 		n.emitting = id
 		p.at = n.choosePath(q, qp, p, now)
 	}
+	if n.credits != nil {
+		n.spend(id, qp, p, now)
+		p = &n.packets[id]
+	}
 	if n.stamping {
 		p.sent = nanoseconds(now)
 	}
@@ -227,7 +231,7 @@ func (n *Network) emit(nc *nic, pt *port, prio int, now sim.Time) uint32 {
 	wire := p.wire
 	n.transmit(pt, id, p, now)
 	switch {
-	case !q.canSend():
+	case !n.canSend(qp, q):
 		q.state = stateParked
 	case next <= pt.busy:
 		n.line(nc, qp)

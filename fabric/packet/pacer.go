@@ -19,6 +19,9 @@ func (n *Network) layPacers(c congestion.Config) error {
 		cc   *congestion.DCQCN
 		ctl  congestion.Controller
 	}
+	if congestion.NeedsOf(c).Credits {
+		return n.layCredits(c)
+	}
 	var all []pacer // one per line rate
 	for i := range n.nics {
 		nc := &n.nics[i]

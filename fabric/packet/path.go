@@ -57,6 +57,9 @@ func (n *Network) newQueuePair(k qpKey, class fabric.Class) uint32 {
 	case n.conga != nil:
 		n.layCONGAFlow(k, id)
 	}
+	if n.credits != nil {
+		n.layLane(&s, id, path, n.nicIndex(k.dst))
+	}
 	r := receiver{
 		request: none, class: uint8(class), nic: n.nicIndex(k.dst), window: reorder{bits: none},
 		back: n.engine.NewLane(n.replyTime(path)),
@@ -128,11 +131,11 @@ func (n *Network) laySpray(s *sender, k qpKey) {
 			live = append(live, p)
 		}
 	}
-	if len(live) == 0 || n.intPaths != nil {
-		live = all // with telemetry, a path keeps its number and is out of service
+	if len(live) == 0 || n.fixedPaths {
+		live = all // a path keeps its number and is out of service
 	}
 	begin := int(routing.Hash(routing.RoCE(uint32(k.src), uint32(k.dst), k.number), n.spraySeed) % uint64(len(live)))
-	if n.intPaths != nil {
+	if n.fixedPaths {
 		begin = 0
 	}
 	count := min(len(live), n.path.MaxPaths)

@@ -184,7 +184,7 @@ func (n *Network) newBitmap() uint32 {
 
 // nacked takes in a NACK: go-back-N sends everything from the gap on again,
 // selective repeat the packets that are named.
-func (n *Network) nacked(q *sender, p *packet, now sim.Time) {
+func (n *Network) nacked(qp uint32, q *sender, p *packet, now sim.Time) {
 	q.heard = now
 	if ctl := n.nics[q.nic].ctl; ctl != nil {
 		ctl.OnLoss(q.flow, now)
@@ -192,34 +192,36 @@ func (n *Network) nacked(q *sender, p *packet, now sim.Time) {
 	}
 	if !n.selective {
 		if p.seq == q.una {
-			n.goBack(q)
+			n.goBack(qp, q, now)
 		}
 		return
 	}
 	from := p.seq + p.payload>>16
-	n.askAgain(q, from, from+p.payload&0xFFFF)
+	n.askAgain(qp, q, from, from+p.payload&0xFFFF, now)
 }
 
 // goBack makes the first unacknowledged packet the next to send.
-func (n *Network) goBack(q *sender) {
+func (n *Network) goBack(qp uint32, q *sender, now sim.Time) {
 	if q.next == q.una {
 		return
 	}
+	n.owe(qp, q, q.una, q.next, now)
 	q.next, q.cur = q.una, q.first
 	q.curEnd = n.requests[q.cur].end
 	for q.again != none {
-		n.freeGap(q)
+		n.dropGap(qp, q, now)
 	}
 }
 
 // askAgain appends a range to what a sender is to send again.
-func (n *Network) askAgain(q *sender, from, to uint32) {
+func (n *Network) askAgain(qp uint32, q *sender, from, to uint32, now sim.Time) {
 	if int32(q.una-from) > 0 {
 		from = q.una
 	}
 	if int32(to-from) <= 0 {
 		return
 	}
+	n.owe(qp, q, from, to, now)
 	g := n.freeGaps
 	if g != none {
 		n.freeGaps = n.gaps[g].next
@@ -250,6 +252,13 @@ func (n *Network) takeAgain(q *sender, most uint32) (seq, count uint32) {
 	return seq, count
 }
 
+// dropGap drops the first range without sending it.
+func (n *Network) dropGap(qp uint32, q *sender, now sim.Time) {
+	g := n.gaps[q.again]
+	n.freeGap(q)
+	n.waive(qp, q, g.from, g.to, now)
+}
+
 // freeGap drops the first range to send again.
 func (n *Network) freeGap(q *sender) {
 	g := q.again
@@ -259,16 +268,17 @@ func (n *Network) freeGap(q *sender) {
 }
 
 // trimAgain drops what has been acknowledged from what is to be sent again.
-func (n *Network) trimAgain(q *sender) {
+func (n *Network) trimAgain(qp uint32, q *sender, now sim.Time) {
 	for q.again != none {
 		g := &n.gaps[q.again]
-		if int32(q.una-g.from) > 0 {
-			g.from = q.una
+		if una := min(int32(q.una-g.from), int32(g.to-g.from)); una > 0 {
+			n.waive(qp, q, g.from, g.from+uint32(una), now)
+			g.from += uint32(una)
 		}
 		if int32(g.to-g.from) > 0 {
 			return
 		}
-		n.freeGap(q)
+		n.dropGap(qp, q, now)
 	}
 }
 
@@ -319,15 +329,15 @@ func (n *Network) timeout(qp uint32, now sim.Time) {
 		// The first packet that is missing, and the last sent, as a probe to which
 		// the receiver answers with all that it misses between.
 		for q.again != none {
-			n.freeGap(q)
+			n.dropGap(qp, q, now)
 		}
 		q.probe, q.probing = q.next-1, true
-		n.askAgain(q, q.una, q.una+1)
+		n.askAgain(qp, q, q.una, q.una+1, now)
 		if q.next-1 != q.una {
-			n.askAgain(q, q.probe, q.next)
+			n.askAgain(qp, q, q.probe, q.next, now)
 		}
 	} else {
-		n.goBack(q)
+		n.goBack(qp, q, now)
 	}
 	n.stir(qp, now)
 }

@@ -91,22 +91,23 @@ func (n *Network) post(qp, job uint32, bytes units.Bytes, now sim.Time) {
 	}
 	if q.hold == none {
 		q.hold = w
-		n.admit(q)
+		n.admit(qp, q, now)
 	}
 	n.activate(qp)
 	n.stir(qp, now)
 }
 
 // admit lets as many requests go as may be outstanding.
-func (n *Network) admit(q *sender) {
+func (n *Network) admit(qp uint32, q *sender, now sim.Time) {
 	for q.hold != none {
 		if q.outstanding >= n.maxRequests {
 			n.acted.requestLimit = true
 			return
 		}
 		q.outstanding++
-		w := &n.requests[q.hold]
+		w, from := &n.requests[q.hold], q.end
 		q.end, q.hold = w.end, w.next
+		n.owe(qp, q, from, q.end, now)
 	}
 }
 
@@ -150,7 +151,7 @@ func (n *Network) retire(qp uint32, now sim.Time) {
 // stir lets a parked queue pair send if it may.
 func (n *Network) stir(qp uint32, now sim.Time) {
 	q := &n.senders[qp]
-	if q.state != stateParked || !q.active || !q.canSend() {
+	if q.state != stateParked || !q.active || !n.canSend(qp, q) {
 		return
 	}
 	nc := &n.nics[q.nic]
@@ -266,7 +267,8 @@ func (n *Network) reply(id uint32, now sim.Time) {
 	}
 	fresh := max(0, int32(p.seq-q.una))
 	if fresh > 0 {
-		n.acknowledged(q, p.seq, now)
+		n.acknowledged(qp, q, p.seq, now)
+		p = &n.packets[id]
 	}
 	if n.windowFollows {
 		q.window = n.inPackets(cc.Window(&q.rp, now))
@@ -275,7 +277,7 @@ func (n *Network) reply(id uint32, now sim.Time) {
 		n.tell(ctl, q, id, p, uint32(fresh), now)
 	}
 	if f&flagNack != 0 {
-		n.nacked(q, p, now)
+		n.nacked(qp, q, p, now)
 	}
 	n.release(id)
 	if q.first == none && q.active {
@@ -286,9 +288,15 @@ func (n *Network) reply(id uint32, now sim.Time) {
 }
 
 // acknowledged moves on to una and releases the requests before it.
-func (n *Network) acknowledged(q *sender, una uint32, now sim.Time) {
+func (n *Network) acknowledged(qp uint32, q *sender, una uint32, now sim.Time) {
 	q.una, q.heard, q.timeouts = una, now, 0
 	behind := int32(una-q.next) > 0 // it went back too far
+	if behind {
+		n.waive(qp, q, q.next, una, now)
+	}
+	if q.again != none {
+		n.trimAgain(qp, q, now)
+	}
 	for q.first != none && int32(una-n.requests[q.first].end) >= 0 {
 		w := q.first
 		q.first = n.requests[w].next
@@ -304,11 +312,8 @@ func (n *Network) acknowledged(q *sender, una uint32, now sim.Time) {
 	if behind {
 		q.next = una
 	}
-	if q.again != none {
-		n.trimAgain(q)
-	}
 	if q.hold != none {
-		n.admit(q)
+		n.admit(qp, q, now)
 	}
 }
 

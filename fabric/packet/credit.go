@@ -1,0 +1,478 @@
+package packet
+
+import (
+	"fmt"
+
+	"github.com/tgssim/tgssim/congestion"
+	"github.com/tgssim/tgssim/internal/units"
+	"github.com/tgssim/tgssim/sim"
+	"github.com/tgssim/tgssim/topology"
+)
+
+// Receiver credits: who wants to send asks the receiving NIC, which grants at the
+// rate of its port. With "gse" the unit that asks is a DGSQ, all that a NIC has
+// for a destination port and class, and what it sends goes in containers over all
+// paths (see gse.go); with "credit" it is a queue pair.
+//
+// Requests, grants and returns take the time of a control message alone, each as
+// one event; their bytes are counted and not put on the wires.
+
+// A lane is the two ends of a credit.
+type lane struct {
+	src, dst uint32   // NICs
+	qps      []uint32 // queue pairs
+	turn     uint32   // the one that is served first next
+	source   congestion.SourceID
+	life     uint32 // counts the times that the source was opened
+	open     bool
+	waiting  bool     // something waits for a grant, none being left
+	since    sim.Time // when that began, and, for a queue pair, when it last sent
+	forth    sim.Lane // of a control message to the receiver
+	back     sim.Lane // and to the sender
+	credit   congestion.CreditSender
+	gse      container
+}
+
+// creditPort is what a NIC has as a receiver, and as a sender of containers.
+type creditPort struct {
+	sched   *congestion.CreditScheduler
+	laneOf  []uint32 // by source
+	grantAt sim.Time // of the event that counts, or Never
+	expiry  sim.Timer
+	timed   bool // expiry has been made
+	held    units.Bytes
+	sources [2]source // near and far
+}
+
+// credits is the state of receiver credits.
+type credits struct {
+	config congestion.CreditConfig
+	gse    *congestion.GSE // nil with "credit"
+	lanes  []lane
+	place  map[[3]uint32]uint32 // by NICs and class; looked up, never ranged over
+	ofQP   []uint32
+	ports  []creditPort // by NIC
+	tags   []creditTag  // by packet
+	rtt    sim.Time
+	keys   []int // scratch
+}
+
+// A creditTag is what a packet's header says, and when it began to wait for its
+// turn.
+type creditTag struct {
+	congestion.GSETag
+	life uint32
+	held sim.Time
+}
+
+// layCredits prepares receiver credits, if that is what paces.
+func (n *Network) layCredits(s congestion.Config) error {
+	c := &credits{place: map[[3]uint32]uint32{}, rtt: n.longestTrip()}
+	switch s.Algorithm {
+	case "gse":
+		var err error
+		c.config = s.GSE.Credit
+		if c.gse, err = congestion.NewGSE(s.GSE, n.nicRate(), c.rtt); err != nil {
+			return nest("congestion.gse", err)
+		}
+	case "credit":
+		c.config = s.Credit
+	default:
+		return nil
+	}
+	c.ports = make([]creditPort, len(n.nics))
+	for i := range c.ports {
+		c.ports[i].grantAt = sim.Never
+	}
+	n.credits = c
+	return nil
+}
+
+// longestTrip is the longest round trip between NICs without queues.
+func (n *Network) longestTrip() sim.Time {
+	rtt := sim.Microsecond
+	g := n.graph
+	for dst := range topology.GPU(g.GPUs()) {
+		if g.ServerOf(dst) == g.ServerOf(0) {
+			continue
+		}
+		rtt = max(rtt, n.routeOf(n.pathOf(0, dst, 0)).RTT)
+		if g.LeafOf(g.NICOf(dst)) != g.LeafOf(g.NICOf(0)) {
+			break // all others are as far
+		}
+	}
+	return rtt
+}
+
+// layLane gives a new queue pair its lane.
+func (n *Network) layLane(s *sender, id uint32, path []topology.LinkID, dst uint32) {
+	c := n.credits
+	for uint32(len(c.ofQP)) <= id {
+		c.ofQP = append(c.ofQP, none)
+	}
+	key := [3]uint32{s.nic, dst, uint32(s.class)}
+	at, ok := c.place[key]
+	if !ok || c.gse == nil {
+		at = uint32(len(c.lanes))
+		c.place[key] = at
+		c.lanes = append(c.lanes, lane{
+			src: s.nic, dst: dst,
+			forth: n.engine.NewLane(n.controlTime(path, true)), back: n.engine.NewLane(n.controlTime(path, false)),
+		})
+		if c.gse != nil {
+			n.layContainers(&c.lanes[at], at, s)
+		}
+		n.layScheduler(dst)
+	}
+	c.ofQP[id] = at
+	c.lanes[at].qps = append(c.lanes[at].qps, id)
+}
+
+// layScheduler makes the scheduler of a NIC's port.
+func (n *Network) layScheduler(nic uint32) {
+	p := &n.credits.ports[nic]
+	if p.sched != nil {
+		return
+	}
+	rate := n.graph.Links[n.nics[nic].port].Rate
+	sched, err := congestion.NewCreditScheduler(n.credits.config, rate, n.credits.rtt, units.Bytes(n.fullWire))
+	if err != nil {
+		panic("packet: " + err.Error()) // New has validated the same settings
+	}
+	p.sched = sched
+	p.expiry = n.engine.NewTimer(n.self, evExpire, nic)
+}
+
+// controlTime is what a control message takes alone over a path, or back.
+func (n *Network) controlTime(path []topology.LinkID, forth bool) (t sim.Time) {
+	size := uint32(n.credits.config.MessageBytes)
+	for _, l := range path {
+		if !forth {
+			l = n.graph.Reverse(l)
+		}
+		link := &n.graph.Links[l]
+		t += n.ports[l].time(size) + link.Delay + n.graph.SwitchLatency(link.To)
+	}
+	return t
+}
+
+// creditOf is the sending end of a lane.
+func (n *Network) creditOf(l *lane, now sim.Time) *congestion.CreditSender {
+	if n.credits.gse == nil {
+		return &l.credit
+	}
+	_, q := n.credits.ports[l.src].sources[l.gse.side].dgsqs.Get(l.gse.key, now)
+	return &q.CreditSender
+}
+
+// canSend says whether a queue pair has a packet that it may send.
+func (n *Network) canSend(qp uint32, q *sender) bool {
+	if n.credits == nil {
+		return q.canSend()
+	}
+	return q.canSend() && n.creditOf(&n.credits.lanes[n.credits.ofQP[qp]], n.engine.Now()).CanSend()
+}
+
+// owe reports that a queue pair has the packets from number from up to number to
+// to send, once more or for the first time.
+func (n *Network) owe(qp uint32, q *sender, from, to uint32, now sim.Time) {
+	bytes := n.wireOf(q, from, to)
+	if n.credits == nil || bytes == 0 {
+		return
+	}
+	c := n.credits
+	at := c.ofQP[qp]
+	l := &c.lanes[at]
+	n.renew(l, now)
+	if !l.open {
+		p := &c.ports[l.dst]
+		l.source, l.open = p.sched.Open(1), true
+		l.life++
+		for int(l.source) >= len(p.laneOf) {
+			p.laneOf = append(p.laneOf, none)
+		}
+		p.laneOf[l.source] = at
+		if c.gse == nil {
+			l.credit.Start(c.config.PushBytes(n.graph.Links[n.nics[l.src].port].Rate, c.rtt))
+		}
+	}
+	s := n.creditOf(l, now)
+	if c.gse != nil {
+		_, d := c.ports[l.src].sources[l.gse.side].dgsqs.Get(l.gse.key, now)
+		l.gse.outside += bytes
+		n.takeIn(l, d, now)
+	} else {
+		s.Add(bytes)
+	}
+	if !l.waiting && !s.CanSend() {
+		l.waiting, l.since = true, now
+	}
+	n.ask(at, now)
+}
+
+// renew lets a lane that has been idle for long begin anew, with a push of its
+// own. Queues that are idle have nothing to do, so it is enough to look after them
+// when another one is needed.
+func (n *Network) renew(l *lane, now sim.Time) {
+	c := n.credits
+	if c.gse != nil {
+		if !l.open || n.creditOf(l, now).Backlog() == 0 {
+			n.sweep(&c.ports[l.src].sources[l.gse.side], now)
+		}
+		return
+	}
+	if l.open && l.credit.Idle() && now-l.since > c.rtt {
+		n.shut(l, now)
+	}
+}
+
+// shut closes the source of a lane.
+func (n *Network) shut(l *lane, now sim.Time) {
+	n.credits.ports[l.dst].sched.Close(l.source)
+	l.open = false
+	n.settle(l.dst, now)
+}
+
+// waive reports that packets that were owed need not be sent any more.
+func (n *Network) waive(qp uint32, q *sender, from, to uint32, now sim.Time) {
+	bytes := n.wireOf(q, from, to)
+	if n.credits == nil || bytes == 0 {
+		return
+	}
+	at := n.credits.ofQP[qp]
+	l := &n.credits.lanes[at]
+	inside := bytes - min(bytes, l.gse.outside)
+	l.gse.outside -= bytes - inside
+	s := n.creditOf(l, now)
+	if total, tell := s.Cancel(inside); tell {
+		n.tellReceiver(evRequest, at, total)
+	}
+	n.giveBack(at, s)
+	if l.gse.outside > 0 {
+		_, d := n.credits.ports[l.src].sources[l.gse.side].dgsqs.Get(l.gse.key, now)
+		n.takeIn(l, d, now)
+		n.ask(at, now)
+	}
+}
+
+// wireOf is the bytes on the wire of a queue pair's packets from one number up to
+// another, which are not acknowledged. It is 0 without credits.
+func (n *Network) wireOf(q *sender, from, to uint32) units.Bytes {
+	if n.credits == nil || int32(to-from) <= 0 {
+		return 0
+	}
+	bytes := units.Bytes(to-from) * units.Bytes(n.mtu+n.header)
+	for w := q.first; w != none; w = n.requests[w].next {
+		r := &n.requests[w]
+		if int32(r.end-to) > 0 {
+			break
+		}
+		if int32(r.end-from) > 0 {
+			bytes -= units.Bytes(n.mtu - r.last)
+		}
+	}
+	return bytes
+}
+
+// ask requests credit for what has not been asked for, when it is time.
+func (n *Network) ask(at uint32, now sim.Time) {
+	c := n.credits
+	if total, ok := n.creditOf(&c.lanes[at], now).Request(c.config.RequestBytes); ok {
+		n.count.CreditRequests++
+		n.tellReceiver(evRequest, at, total)
+	}
+}
+
+// giveBack returns what was granted and is not needed.
+func (n *Network) giveBack(at uint32, s *congestion.CreditSender) {
+	if b := s.Return(); b > 0 {
+		n.count.CreditReturns++
+		n.tellReceiver(evReturn, at, b)
+	}
+}
+
+// spend pays for a packet that a queue pair sends.
+func (n *Network) spend(id, qp uint32, p *packet, now sim.Time) {
+	c := n.credits
+	l := &c.lanes[c.ofQP[qp]]
+	if l.waiting {
+		l.waiting = false
+		n.count.CreditWaits++
+		n.count.CreditWaitTime += now - l.since
+	}
+	if c.gse != nil { // nextContainer has
+		if n.tookIn {
+			n.tookIn = false
+			n.ask(c.ofQP[qp], now)
+		}
+		return
+	}
+	l.since = now
+	n.tagOf(id).Scheduled = uint32(l.credit.OnSend(units.Bytes(p.wire)))
+	c.tags[id].life = l.life
+}
+
+// tagOf is the tag of a packet.
+func (n *Network) tagOf(id uint32) *creditTag {
+	c := n.credits
+	for int(id) >= len(c.tags) {
+		c.tags = append(c.tags, creditTag{})
+	}
+	return &c.tags[id]
+}
+
+// A control message is a packet that nothing transmits: qp is its lane, at the
+// life of its source, seq and payload are a number of bytes.
+func (n *Network) message(kind uint16, delay sim.Lane, at uint32, bytes units.Bytes) {
+	id := n.alloc()
+	n.packets[id] = packet{
+		qp: at, at: n.credits.lanes[at].life, seq: uint32(uint64(bytes)), payload: uint32(uint64(bytes) >> 32), prio: prioControl,
+	}
+	n.count.CreditBytes += int64(n.credits.config.MessageBytes)
+	n.engine.AfterLane(delay, n.self, kind, id)
+}
+
+func (n *Network) tellReceiver(kind uint16, at uint32, bytes units.Bytes) {
+	n.message(kind, n.credits.lanes[at].forth, at, bytes)
+}
+
+// opened takes in a control message; it is of no account when its source has been
+// closed meanwhile.
+func (n *Network) opened(id uint32) (at uint32, bytes units.Bytes, ok bool) {
+	p := &n.packets[id]
+	at, bytes = p.qp, units.Bytes(uint64(p.payload)<<32|uint64(p.seq))
+	l := &n.credits.lanes[at]
+	ok = l.open && l.life == p.at
+	n.release(id)
+	return at, bytes, ok
+}
+
+// requested is a request that has reached the receiver, returned credit that was
+// given back.
+func (n *Network) requested(id uint32, now sim.Time) {
+	if at, total, ok := n.opened(id); ok {
+		l := &n.credits.lanes[at]
+		n.credits.ports[l.dst].sched.OnRequest(l.source, now, total)
+		n.settle(l.dst, now)
+	}
+}
+
+func (n *Network) returned(id uint32, now sim.Time) {
+	if at, bytes, ok := n.opened(id); ok {
+		l := &n.credits.lanes[at]
+		n.credits.ports[l.dst].sched.OnArrive(l.source, now, bytes)
+		n.settle(l.dst, now)
+	}
+}
+
+// settle sees to it that a scheduler's next grant is made, and that what does not
+// arrive is given up some time.
+func (n *Network) settle(nic uint32, now sim.Time) {
+	p := &n.credits.ports[nic]
+	if p.sched.Outstanding() <= 0 {
+		if p.timed {
+			p.timed = false
+			n.engine.Disarm(p.expiry)
+		}
+	} else if !p.timed {
+		p.timed = true
+		n.engine.Arm(p.expiry, now+n.credits.config.Timeout)
+	}
+	at := p.sched.Next(now)
+	if at >= p.grantAt {
+		return
+	}
+	p.grantAt = at
+	n.engine.At(at, n.self, evGrant, nic)
+}
+
+// grant makes the grant that is due.
+func (n *Network) grant(nic uint32, now sim.Time) {
+	p := &n.credits.ports[nic]
+	if p.grantAt != now {
+		return // an earlier one took its place
+	}
+	p.grantAt = sim.Never
+	if source, total, ok := p.sched.Grant(now); ok {
+		n.count.CreditGrants++
+		at := p.laneOf[source]
+		n.message(evCredit, n.credits.lanes[at].back, at, total)
+	}
+	n.settle(nic, now)
+}
+
+// expire gives up what has been granted and never arrived.
+func (n *Network) expire(nic uint32, now sim.Time) {
+	p := &n.credits.ports[nic]
+	p.timed = false
+	n.count.CreditExpired += int64(p.sched.Expire(now))
+	n.settle(nic, now)
+}
+
+// credited is a grant that has reached the sender.
+func (n *Network) credited(id uint32, now sim.Time) {
+	at, total, ok := n.opened(id)
+	if !ok {
+		return
+	}
+	l := &n.credits.lanes[at]
+	s := n.creditOf(l, now)
+	s.OnCredit(total)
+	n.giveBack(at, s)
+	n.ask(at, now)
+	l.turn++
+	for k := range l.qps {
+		n.stir(l.qps[(int(l.turn)+k)%len(l.qps)], now)
+	}
+}
+
+// collectCredit takes in a data packet that has reached its NIC.
+func (n *Network) collectCredit(id uint32, p *packet, now sim.Time) {
+	c := n.credits
+	at := c.ofQP[p.qp]
+	l, t := &c.lanes[at], &c.tags[id]
+	if t.Scheduled > 0 && l.open && t.life == l.life {
+		c.ports[l.dst].sched.OnArrive(l.source, now, units.Bytes(t.Scheduled))
+		n.settle(l.dst, now)
+	}
+	if c.gse != nil {
+		n.sequence(id, at, now)
+		return
+	}
+	n.hand(id, now)
+}
+
+// hand gives a data packet to its queue pair, or to the receive buffer before it.
+func (n *Network) hand(id uint32, now sim.Time) {
+	if n.drainRate > 0 {
+		n.drainLater(id, &n.packets[id], now)
+		return
+	}
+	n.accept(id, &n.packets[id], now)
+}
+
+// checkLanes recounts what lanes have to send.
+func (n *Network) checkLanes() error {
+	if n.credits == nil {
+		return nil
+	}
+	for at := range n.credits.lanes {
+		l := &n.credits.lanes[at]
+		var sum units.Bytes
+		for _, qp := range l.qps {
+			q := &n.senders[qp]
+			sum += n.wireOf(q, q.next, q.end)
+			for g := q.again; g != none; g = n.gaps[g].next {
+				sum += n.wireOf(q, n.gaps[g].from, n.gaps[g].to)
+			}
+		}
+		backlog := units.Bytes(0)
+		if l.open {
+			backlog = n.creditOf(l, n.engine.Now()).Backlog() + l.gse.outside
+		}
+		if backlog != sum {
+			return fmt.Errorf("lane %d says that it has %v to send, its queue pairs have %v", at, backlog, sum)
+		}
+	}
+	return nil
+}

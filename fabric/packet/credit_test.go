@@ -1,0 +1,266 @@
+package packet
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/tgssim/tgssim/congestion"
+	"github.com/tgssim/tgssim/fabric"
+	"github.com/tgssim/tgssim/internal/units"
+	"github.com/tgssim/tgssim/sim"
+	"github.com/tgssim/tgssim/topology"
+)
+
+// scheduled is a lossless fabric whose receivers grant, with packets of 4,160 B
+// without headers of containers.
+func scheduled(t tester, algorithm string, push float64) Settings {
+	s := lossless(t)
+	s.Packet.DeadlockCheck = 0
+	s.Congestion.Algorithm = algorithm
+	s.Congestion.GSE.Credit.Push, s.Congestion.Credit.Push = push, push
+	if algorithm == "credit" {
+		s.Packet.Path.Choice = PathSprayRandom
+	}
+	return s
+}
+
+// The receiver-driven peers of the reference end incast32 by 700 us, perm128
+// within 1.15 of its bound and a2a64 within 1.03; so do receiver credits and GSE
+// here, with a push of one bandwidth-delay product and without any.
+func TestScheduledAgainstPeers(t *testing.T) {
+	for _, c := range []struct {
+		list string
+		most float64 // last acknowledgement, us
+	}{
+		{"flows_incast32.csv", 700}, {"flows_perm128_s1.csv", 1.15 * 93.4}, {"flows_perm128_s2.csv", 1.15 * 93.4},
+		{"flows_a2a64.csv", 1.03 * 1350},
+	} {
+		list := flowList(t, c.list)
+		if testing.Short() && len(list) > 1000 {
+			continue
+		}
+		for _, algorithm := range []string{"gse", "credit"} {
+			for _, push := range []float64{1, 0} {
+				if len(list) > 1000 && (algorithm == "credit" || push == 0) {
+					continue
+				}
+				b := newBench(t, scheduled(t, algorithm, push), build(t, ls128()))
+				for _, m := range list {
+					b.net.Send(m, b)
+				}
+				f, k := summarise(b.run()), b.net.Counters()
+				t.Logf("%-20s %-6s push %v: mean %.1f, last %.1f us", c.list, algorithm, push, f.mean+4, f.max+4)
+				if algorithm == "credit" && push == 0 { // random spray, and nothing to fill gaps
+					c.most *= 1.05
+				}
+				require.Less(t, f.max+4, c.most)
+				require.Zero(t, k.Pauses)
+				require.Zero(t, k.Retransmitted+k.CreditExpired+k.SkippedContainers+k.LateInContainer+k.LostInContainer)
+			}
+		}
+	}
+}
+
+// lastHop is the longest queue before any NIC, and the longest elsewhere.
+func lastHop(b *bench) (last, inside units.Bytes) {
+	for l := range b.net.graph.Links {
+		link := &b.net.graph.Links[l]
+		if link.From < b.net.firstSwitch {
+			continue
+		}
+		depth := b.net.PortStats(topology.LinkID(l)).MaxDepth
+		if link.To < b.net.firstSwitch {
+			last = max(last, depth)
+		} else {
+			inside = max(inside, depth)
+		}
+	}
+	return last, inside
+}
+
+// Whatever the incast or all-to-all, with lossless classes or without: nothing is
+// lost and nothing paused inside the fabric, the last hop's queue is what may be
+// outstanding, what all may push, and a packet of debt for each; nothing is left
+// anywhere.
+func TestScheduledFabricIsQuiet(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		push := rapid.SampledFrom([]float64{0, 0.02, 0.1}).Draw(rt, "push")
+		algorithm := rapid.SampledFrom([]string{"gse", "credit"}).Draw(rt, "algorithm")
+		s := scheduled(rt, algorithm, push)
+		if rapid.Bool().Draw(rt, "lossy") {
+			s.Congestion.Buffer.Lossless = nil
+		}
+		if algorithm == "gse" {
+			s.Congestion.GSE.ContainerBytes = units.Bytes(rapid.IntRange(4160, 40_000).Draw(rt, "container"))
+			s.Congestion.GSE.StopBytes = units.Bytes(rapid.SampledFrom([]int{0, 20_000, 200_000}).Draw(rt, "stop"))
+			s.Congestion.GSE.ResumeBytes = s.Congestion.GSE.StopBytes / 2
+		}
+		b := newSeededBench(rt, s, build(rt, ls128()), rapid.Uint64Range(1, 100).Draw(rt, "seed"))
+		hosts := rapid.Permutation(gpuRange(0, 128)).Draw(rt, "hosts")
+		sources, qps, lanes := rapid.IntRange(1, 40).Draw(rt, "sources"), rapid.IntRange(1, 3).Draw(rt, "qps"), 0
+		sinks := 1
+		if rapid.Bool().Draw(rt, "all to all") {
+			sources = min(sources, 12)
+			sinks = sources
+		}
+		for i := range sources {
+			for k := range sinks {
+				if src, dst := hosts[i+1], hosts[k]; src != dst {
+					lanes++
+					m := fabric.Message{Src: src, Dst: dst, QPs: qps, Bytes: units.Bytes(rapid.IntRange(1, 300_000).Draw(rt, "bytes"))}
+					b.at(sim.Time(rapid.Int64Range(0, int64(20*sim.Microsecond)).Draw(rt, "at")), func() { b.net.Send(m, b) })
+				}
+			}
+		}
+		b.run()
+		k := b.net.Counters()
+		require.Zero(rt, k.Pauses)
+		require.Zero(rt, k.Dropped)
+		require.Zero(rt, k.Retransmitted)
+		require.Zero(rt, k.CreditExpired)
+		c := b.net.credits
+		each := c.config.PushBytes(400*units.Gbps, c.rtt) + units.Bytes(b.net.fullWire)
+		if algorithm == "credit" {
+			each *= units.Bytes(qps)
+		}
+		most := units.Bytes(1.5*float64(c.config.PushBytes(400*units.Gbps, c.rtt))/max(push, 1e-9)) + units.Bytes(sources+1)*each
+		if push == 0 {
+			config := c.config
+			config.Push = 1.5
+			most = config.PushBytes(400*units.Gbps, c.rtt) + units.Bytes(sources+1)*each
+		}
+		last, _ := lastHop(b)
+		require.LessOrEqual(rt, last, most)
+	})
+}
+
+// Containers keep the uplinks of a NIC within a container of each other.
+func TestContainersSpread(t *testing.T) {
+	for _, spray := range []string{congestion.SprayLeastSent, congestion.SprayRoundRobin} {
+		s := scheduled(t, "gse", 1)
+		s.Congestion.GSE.Spray = spray
+		b := newBench(t, s, build(t, ls128()))
+		b.net.Send(fabric.Message{Src: 0, Dst: 127, Bytes: 3_000_000}, b)
+		b.run()
+		low, high := units.Bytes(1<<60), units.Bytes(0)
+		for _, l := range b.net.graph.Out(b.net.graph.LeafOf(b.net.graph.NICOf(0)))[8:] {
+			w := b.net.PortStats(l).Wire
+			low, high = min(low, w), max(high, w)
+		}
+		require.Positive(t, low)
+		require.LessOrEqual(t, high-low, s.Congestion.GSE.ContainerBytes, spray)
+	}
+}
+
+// Half way through an incast all have had the same.
+func TestScheduledSharesAreEqual(t *testing.T) {
+	for _, algorithm := range []string{"gse", "credit"} {
+		b := newBench(t, scheduled(t, algorithm, 0), build(t, ls128()))
+		for i := range 16 {
+			b.net.Send(fabric.Message{Src: topology.GPU(127 - 3*i), Bytes: 2 * units.MB}, b)
+		}
+		b.engine.RunUntil(300 * sim.Microsecond)
+		low, high := uint32(1<<31), uint32(0)
+		for i := range b.net.receivers {
+			low, high = min(low, b.net.receivers[i].expected), max(high, b.net.receivers[i].expected)
+		}
+		require.Greater(t, low, uint32(200))
+		require.LessOrEqual(t, high-low, uint32(10), "two grants")
+		b.run()
+	}
+}
+
+// What asking costs: a message that fits in the push takes what it takes alone;
+// without a push, the time of a request to the receiver and of a grant back more.
+func TestRequestsCostARoundTrip(t *testing.T) {
+	send := func(s Settings, bytes units.Bytes) (sim.Time, Counters) {
+		b := newBench(t, s, build(t, ls128()))
+		b.net.Send(fabric.Message{Src: 0, Dst: 127, Bytes: bytes}, b)
+		return b.run()[0].Arrived, b.net.Counters()
+	}
+	for _, algorithm := range []string{"gse", "credit"} {
+		pushed, k := send(scheduled(t, algorithm, 1), 10*4096)
+		header := units.Bytes(0)
+		if algorithm == "gse" {
+			header = 8
+		}
+		require.Equal(t, 13*(400*units.Gbps).Time(4160+header)+4*sim.Microsecond, pushed)
+		require.Zero(t, k.CreditGrants)
+		pulled, k := send(scheduled(t, algorithm, 0), 10*4096)
+		trip := 8*sim.Microsecond + 8*(400*units.Gbps).Time(84)
+		require.Equal(t, pushed+trip, pulled, algorithm)
+		require.EqualValues(t, 1, k.CreditWaits)
+		require.Equal(t, trip, k.CreditWaitTime)
+		require.EqualValues(t, 1, k.CreditRequests)
+		require.Equal(t, 84*(k.CreditRequests+k.CreditGrants+k.CreditReturns), k.CreditBytes)
+		if algorithm == "gse" {
+			require.EqualValues(t, 80, k.ContainerHeaderBytes)
+			require.EqualValues(t, 1, k.MaxDGSQs)
+			require.EqualValues(t, 96+8*64, k.MaxStateBytes, "of the receiver")
+		}
+	}
+}
+
+// Uplinks fail and come back under containers: the ones of a leaf itself, and of
+// the leaf at the other end. What was lost is sent again, failed paths are left,
+// all arrives.
+func TestContainersSurviveFailures(t *testing.T) {
+	for _, link := range []string{"leaf0>spine2", "spine2>leaf15", "leaf15>spine2"} {
+		s := scheduled(t, "gse", 1)
+		s.Packet.FaultDetection = 20 * sim.Microsecond
+		s.Packet.Transport.Timeout = 100 * sim.Microsecond
+		s.Packet.Faults = []Fault{{Link: link, At: 30 * sim.Microsecond}, {Link: link, At: 600 * sim.Microsecond, Rate: 1}}
+		b := newBench(t, s, build(t, ls128()))
+		for i := range topology.GPU(8) {
+			b.net.Send(fabric.Message{Src: i, Dst: 120 + i, Bytes: 30 * units.MB}, b)
+		}
+		up := b.net.graph.LinksBetween(b.net.graph.LeafOf(b.net.graph.NICOf(0)), b.net.firstSwitch+16+2)[0]
+		b.engine.RunUntil(60 * sim.Microsecond)
+		known := b.net.PortStats(up).Wire
+		b.engine.RunUntil(590 * sim.Microsecond)
+		require.Equal(t, known, b.net.PortStats(up).Wire, "%s is left", link)
+		b.engine.RunUntil(680 * sim.Microsecond)
+		require.Greater(t, b.net.PortStats(up).Wire, known, "%s is used again", link)
+		b.run()
+		k := b.net.Counters()
+		require.Positive(t, k.Dropped[DropLinkDown])
+		require.Positive(t, k.SkippedContainers+k.LostInContainer)
+		require.Positive(t, k.Retransmitted)
+	}
+}
+
+// A DGSQ that has enough takes no more: it asks for less at a time, more often,
+// and the end is the same.
+func TestDGSQStops(t *testing.T) {
+	run := func(stop units.Bytes) (sim.Time, Counters) {
+		s := scheduled(t, "gse", 0)
+		s.Congestion.GSE.StopBytes, s.Congestion.GSE.ResumeBytes = stop, stop/2
+		b := newBench(t, s, build(t, ls128()))
+		b.net.Send(fabric.Message{Src: 0, Dst: 127, Bytes: 8 * units.MB, QPs: 3}, b)
+		return b.run()[0].Arrived, b.net.Counters()
+	}
+	free, k := run(0)
+	require.EqualValues(t, 3, k.CreditRequests, "one a queue pair")
+	held, k := run(units.MB)
+	require.Greater(t, k.CreditRequests, int64(8))
+	require.InEpsilon(t, float64(free), float64(held), 0.02)
+	slow, _ := run(100_000) // a quarter of what is under way at line rate
+	require.Greater(t, slow, 2*free)
+}
+
+func TestScheduledRefuses(t *testing.T) {
+	for _, c := range []struct {
+		says   string
+		change func(*Settings)
+	}{
+		{"packet.path.choice: spray-random, but containers", func(s *Settings) { s.Packet.Path.Choice = PathSprayRandom }},
+		{"congestion.gse.spray: a NIC does not see", func(s *Settings) { s.Congestion.GSE.Spray = congestion.SprayLeastQueue }},
+	} {
+		s := scheduled(t, "gse", 1)
+		c.change(&s)
+		_, err := New(s, sim.New(), build(t, ls128()), 1)
+		require.ErrorContains(t, err, c.says)
+	}
+}
