@@ -16,7 +16,7 @@ import (
 // Limits of a comparison.
 const (
 	MaxVariants     = 16
-	MaxReplications = scenarios.MaxReplications
+	MaxReplications = 1000
 	// DefaultReplications gives Student's t four degrees of freedom.
 	DefaultReplications = 5
 )

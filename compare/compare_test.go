@@ -257,7 +257,7 @@ func TestNewRefuses(t *testing.T) {
 		{Request{Refs: []string{a}, Vary: []string{"kv.qps=1,2"}, Set: []string{"kv.qps=3"}}, "varies, so --set kv.qps=3 would do nothing"},
 		{Request{Refs: []string{a}, Vary: []string{"nett"}}, "--vary nett: write key=value,value, or the name of an axis of the scenario; did you mean net?"},
 		{Request{Refs: []string{a, "no-such"}}, `no scenario "no-such" in the library`},
-		{Request{Refs: []string{a, a}, Replications: -1}, "--reps -1 is not a number of replications; use 1 to 10000"},
+		{Request{Refs: []string{a, a}, Replications: -1}, "--reps -1 is not a number of replications; use 1 to 1000"},
 		{Request{Refs: []string{a, a}, Replications: 1, Limits: []string{"tgs=-1%"}}, "--fail-if needs an interval: use --reps 2 or more"},
 		{Request{Refs: []string{a, a}, Limits: []string{"tgs"}}, `--fail-if "tgs": write`},
 	} {

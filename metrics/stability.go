@@ -3,6 +3,7 @@ package metrics
 import (
 	"math"
 
+	"github.com/tgssim/tgssim/serving"
 	"github.com/tgssim/tgssim/sim"
 )
 
@@ -104,6 +105,9 @@ func (x *analysis) recovery() {
 	for i := range x.r.Requests {
 		q := &x.r.Requests[i]
 		arrivals[min(int((q.Arrival-whole.From)/stabilityWindow), arriving-1)]++
+		if q.Outcome == serving.Rejected {
+			continue // waits for nothing
+		}
 		stay := stayOf(q, whole.To)
 		for _, w := range stay.stage {
 			waiting.add(w)

@@ -56,6 +56,17 @@ func TestRecoveryFromABurst(t *testing.T) {
 	// each, 6 + 5 + 4 ... / 10 = 2.1; in the next it is less than 1.
 	require.Equal(t, 600., *m.BurstRecovery)
 
+	// Who is rejected arrives, and waits for nothing: ten fewer are served 100 ms
+	// sooner.
+	story.Reject = map[int]string{}
+	for id := 60; id < 70; id++ {
+		story.Reject[id] = "no"
+	}
+	rejected := measure(t, story, metrics.DefaultConfig(), nil).Summary
+	require.Equal(t, 1, rejected.Bursts)
+	require.Equal(t, 500., *rejected.BurstRecovery)
+	story.Reject = nil
+
 	// Twice as fast a prefiller is back sooner.
 	story.Prefill = 5 * ms
 	faster := measure(t, story, metrics.DefaultConfig(), nil).Summary
