@@ -404,11 +404,15 @@ func (p *panel) draw(c canvas, r vg.Rectangle) {
 		}
 	}
 	for _, l := range p.layers { // points above all lines
+		radius := vg.Length(4)
+		if len(l.points)+len(l.faint) > crowded {
+			radius = 2.2
+		}
 		for _, at := range p.places(r, l.faint) {
-			c.mark(l.style.marker, color.NRGBA{l.style.colour.R, l.style.colour.G, l.style.colour.B, 0x70}, at.X, at.Y, 3)
+			c.mark(l.style.marker, color.NRGBA{l.style.colour.R, l.style.colour.G, l.style.colour.B, 0x70}, at.X, at.Y, 0.75*radius)
 		}
 		for _, at := range p.places(r, l.points) {
-			c.mark(l.style.marker, l.style.colour, at.X, at.Y, 4)
+			c.mark(l.style.marker, l.style.colour, at.X, at.Y, radius)
 		}
 	}
 	for _, x := range p.failed {

@@ -256,6 +256,10 @@ func (o *panel) scaleY(r *Request, y string, all []*series) error {
 	return nil
 }
 
+// crowded is the number of points from which markers hide each other: lines lose
+// theirs, and others are small.
+const crowded = 40
+
 // layer is how one series is drawn.
 func (p *Preset) layer(o *panel, s *xySpec, g *series, all []*series) layer {
 	l := layer{style: g.style}
@@ -285,6 +289,9 @@ func (p *Preset) layer(o *panel, s *xySpec, g *series, all []*series) layer {
 	}
 	if s.measured {
 		return l
+	}
+	if len(front) > crowded { // the line says it all
+		l.points = nil
 	}
 	l.intervals(front)
 	if g.ideal && s.stands(all, g) { // at every place of the axis alike
