@@ -42,10 +42,10 @@ type drawn struct {
 
 // ExpertUsage is what became of the choices of a pool's tokens.
 type ExpertUsage struct {
-	// Draws is how many layers of micro-batches were drawn; 0 without routing.
+	// Draws is how many layers were drawn, micro-batches apart; 0 without routing.
 	Draws int64
-	// Chosen is the tokens that experts took, of each draw, and Dropped those that
-	// they had no room for, in thousandths.
+	// Chosen is the choices that experts took, and Dropped those that they had no
+	// room for, summed over the draws, in thousandths.
 	Chosen, Dropped int64
 	// SumBusiest is the load of the busiest GPU over the mean, summed over the draws,
 	// and MaxBusiest the most of them.
