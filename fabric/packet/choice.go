@@ -272,9 +272,13 @@ func (n *Network) nextINT(q *sender, qp uint32, p *packet, now sim.Time) int {
 	return at
 }
 
-// learn takes in the telemetry that a reply has brought back. The last hop, the
-// receiver's own port, is on every path.
+// learn takes in what a reply has brought back of paths. Of telemetry the last
+// hop, the receiver's own port, is on every path.
 func (n *Network) learn(q *sender, qp, id uint32, now sim.Time) {
+	if n.conga != nil {
+		n.conga.heed(id, n.conga.flows[qp].dst, n.conga.flows[qp].src, now)
+		return
+	}
 	x := n.intPaths
 	t := &n.telemetry[id]
 	at := (t.path - q.paths.first) / uint32(q.paths.stride)

@@ -167,10 +167,12 @@ func (n *Network) creditOf(l *lane, now sim.Time) *congestion.CreditSender {
 
 // canSend says whether a queue pair has a packet that it may send.
 func (n *Network) canSend(qp uint32, q *sender) bool {
-	if n.credits == nil {
-		return q.canSend()
-	}
-	return q.canSend() && n.creditOf(&n.credits.lanes[n.credits.ofQP[qp]], n.engine.Now()).CanSend()
+	return q.canSend() && (n.credits == nil || n.hasCredit(qp))
+}
+
+// hasCredit says whether a queue pair that has something to send has credit for it.
+func (n *Network) hasCredit(qp uint32) bool {
+	return n.creditOf(&n.credits.lanes[n.credits.ofQP[qp]], n.engine.Now()).CanSend()
 }
 
 // owe reports that a queue pair has the packets from number from up to number to

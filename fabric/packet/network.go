@@ -123,6 +123,8 @@ type settings struct {
 	pauseResponse    sim.Time
 	faulty           bool
 	fixedPaths       bool // all paths are laid, and keep their numbers
+	labelling        bool // packets carry something of label's
+	learning         bool // replies say something of paths
 	observing        bool // observe wants to know what ports send
 	next             func(n *Network, q *sender, qp uint32, p *packet, now sim.Time) int
 	stamping         bool // data packets carry the time at which they were sent
@@ -196,6 +198,8 @@ func New(s Settings, engine *sim.Engine, g *topology.Graph, seed uint64) (*Netwo
 	if err := n.layPacers(s.Congestion); err != nil {
 		return nil, nest("congestion."+s.Congestion.Algorithm, err)
 	}
+	n.labelling = n.stamping || n.telemetry != nil || n.credits != nil
+	n.learning = n.intPaths != nil || n.conga != nil
 	n.buffers = make([]*congestion.Buffer, len(g.Nodes)-int(n.firstSwitch))
 	if err := n.layBuffers(s.Congestion, n.nicRate()); err != nil {
 		return nil, nest("congestion.buffer", err)

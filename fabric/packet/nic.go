@@ -208,15 +208,9 @@ func (n *Network) emit(nc *nic, pt *port, prio int, now sim.Time) uint32 {
 		n.emitting = id
 		p.at = n.choosePath(q, qp, p, now)
 	}
-	if n.credits != nil {
-		n.spend(id, qp, p, now)
+	if n.labelling {
+		n.label(id, qp, now)
 		p = &n.packets[id]
-	}
-	if n.stamping {
-		p.sent = nanoseconds(now)
-	}
-	if n.telemetry != nil {
-		n.collect(id, p.at)
 	}
 	if q.una == p.seq || !q.timed {
 		n.watch(q, now)

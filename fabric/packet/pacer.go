@@ -106,6 +106,21 @@ func (n *Network) follow(ctl congestion.Controller, q *sender, now sim.Time) {
 // is for none.
 func nanoseconds(now sim.Time) uint32 { return max(1, uint32(now/sim.Nanosecond)) }
 
+// label writes what a new packet carries beside its headers: its time stamp, room
+// for telemetry, what it has cost in credit.
+func (n *Network) label(id, qp uint32, now sim.Time) {
+	p := &n.packets[id]
+	if n.stamping {
+		p.sent = nanoseconds(now)
+	}
+	if n.telemetry != nil {
+		n.collect(id, p.at)
+	}
+	if n.credits != nil {
+		n.spend(id, qp, p, now)
+	}
+}
+
 // A record is the telemetry in a packet's header. It stays with the packet when
 // that turns into its acknowledgement.
 type record struct {

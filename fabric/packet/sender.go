@@ -246,12 +246,10 @@ func (n *Network) reply(id uint32, now sim.Time) {
 	p := &n.packets[id]
 	qp, f := p.qp, p.flags
 	q := &n.senders[qp]
-	cc := n.nics[q.nic].cc
-	if n.intPaths != nil && f&flagCNP == 0 {
+	nc := &n.nics[q.nic]
+	cc := nc.cc
+	if n.learning && f&flagCNP == 0 {
 		n.learn(q, qp, id, now)
-	}
-	if n.conga != nil && f&flagCNP == 0 {
-		n.conga.heed(id, n.conga.flows[qp].dst, n.conga.flows[qp].src, now)
 	}
 	if f&(flagCNP|flagTelemetry) != 0 {
 		n.release(id)
@@ -273,7 +271,7 @@ func (n *Network) reply(id uint32, now sim.Time) {
 	if n.windowFollows {
 		q.window = n.inPackets(cc.Window(&q.rp, now))
 	}
-	if ctl := n.nics[q.nic].ctl; ctl != nil {
+	if ctl := nc.ctl; ctl != nil {
 		n.tell(ctl, q, id, p, uint32(fresh), now)
 	}
 	if f&flagNack != 0 {
