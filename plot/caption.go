@@ -125,9 +125,30 @@ func (f *figure) describe(t *table, s *xySpec, front bool, all []*series) {
 	if front {
 		text += " Lines join the points that no other of the series beats in both directions; pale points are the others."
 	}
-	f.caption = append(f.caption, text)
+	f.caption = append(f.caption, text+t.shortcuts())
 	f.problems(t, s)
 	f.caption = append(f.caption, t.origin())
+}
+
+// shortcuts says what the runs leave out to be fast.
+func (t *table) shortcuts() (text string) {
+	layers, train := "", ""
+	for i := range t.rows {
+		r := &t.rows[i]
+		if v := valueOf(r.settings, "network.sample_layers"); v != "" && v != "0" {
+			layers = v
+		}
+		if v := valueOf(r.settings, "packet.train"); v != "" && v != "1" && valueOf(r.settings, "network.engine") == "packet" {
+			train = v
+		}
+	}
+	if layers != "" {
+		text += fmt.Sprintf(" Some %s of the MoE layers of a step are simulated and stand for the others.", layers)
+	}
+	if train != "" {
+		text += fmt.Sprintf(" Packets move in trains of %s.", train)
+	}
+	return text
 }
 
 // size is the number of GPUs where it is the same in all runs.

@@ -45,7 +45,7 @@ func writeSweep(t testing.TB, dir string, runs ...fake) string {
 			if engine == "" {
 				engine = "flow"
 			}
-			text := fmt.Sprintf("model: {name: deepseek-v3}\ngpu: {name: h800}\ncluster: {link_rate: 400Gbps}\nnetwork: {engine: %s}\n"+
+			text := fmt.Sprintf("model: {name: deepseek-v3}\ngpu: {name: h800}\ncluster: {link_rate: 400Gbps}\nnetwork: {engine: %s, sample_layers: 2}\npacket: {train: 16}\n"+
 				"congestion: {algorithm: dcqcn}\n", engine)
 			require.NoError(t, os.WriteFile(filepath.Join(dir, "points", fmt.Sprintf("%05d.yaml", f.point)), []byte(text), 0o644))
 		}

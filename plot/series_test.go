@@ -20,6 +20,20 @@ func namesOf(f *figure) (names []string) {
 	return names
 }
 
+// What was left out to be fast is said.
+func TestShortcutsAreSaid(t *testing.T) {
+	runs := study()
+	_, texts := draws(t, Request{Dirs: []string{writeSweep(t, t.TempDir(), runs...)}, Preset: "tgs-vs-size"})
+	all := strings.Join(texts, " ")
+	require.Contains(t, all, "Some 2 of the MoE layers of a step are simulated")
+	require.NotContains(t, all, "trains")
+	for i := range runs {
+		runs[i].engine = "packet"
+	}
+	_, texts = draws(t, Request{Dirs: []string{writeSweep(t, t.TempDir(), runs...)}, Preset: "tgs-vs-size"})
+	require.Contains(t, strings.Join(texts, " "), "Packets move in trains of 16.")
+}
+
 // One point per size and network, the ideal one last; bands are t intervals.
 func TestTGSAgainstSize(t *testing.T) {
 	dir := writeSweep(t, filepath.Join(t.TempDir(), "s"), study()...)
