@@ -1,5 +1,7 @@
 // Package docs holds no code: its tests run the simulator and hold the tables of
-// the documents to what comes out. With -update they rewrite them.
+// the documents to what comes out. With -update they rewrite them. Tables that
+// take more than a second or two are held with -long only, as .ci/run does; the
+// tests of the packages hold the same figures within tolerances.
 package docs
 
 import (
@@ -12,13 +14,16 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-var update = flag.Bool("update", false, "rewrite the tables of the documents instead of comparing them")
+var (
+	update = flag.Bool("update", false, "rewrite the tables of the documents instead of comparing them")
+	long   = flag.Bool("long", false, "compare the tables that take long, too")
+)
 
 // A table is a part of a document that a test regenerates. It stands between
 // the lines "<!-- name -->" and "<!-- /name -->".
 type table struct {
 	name string
-	long bool // left out with -short
+	long bool // left out without -long or -update
 	make func(t *testing.T) string
 }
 
@@ -27,8 +32,8 @@ type table struct {
 func check(t *testing.T, file string, tables []table) {
 	for _, x := range tables {
 		t.Run(x.name, func(t *testing.T) {
-			if x.long && testing.Short() {
-				t.Skip("long")
+			if x.long && !*long && !*update {
+				t.Skip("takes long: run with -long")
 			}
 			want := x.make(t)
 			text, err := os.ReadFile(file)
