@@ -68,6 +68,8 @@ type jsonPair struct {
 	Verdict  string        `json:"verdict"`
 	Same     bool          `json:"same"`
 	Measures []jsonMeasure `json:"measures"`
+	// Undefined lists the measures that A or the variant does not have at all.
+	Undefined []string `json:"undefined"`
 }
 
 type jsonMeasure struct {
@@ -110,7 +112,7 @@ func (r *Result) JSON(w io.Writer, version string) error {
 	}
 	for i := range r.Pairs {
 		p := &r.Pairs[i]
-		y := jsonPair{Variant: p.B.Letter, Verdict: p.Verdict, Same: p.Same, Measures: []jsonMeasure{}}
+		y := jsonPair{Variant: p.B.Letter, Verdict: p.Verdict, Same: p.Same, Measures: []jsonMeasure{}, Undefined: append([]string{}, p.OneSided...)}
 		for k := range p.Measures {
 			y.Measures = append(y.Measures, p.Measures[k].json())
 		}

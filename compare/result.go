@@ -22,8 +22,10 @@ type Pair struct {
 	// measures; Constant that all replications of both are one and the same run, so
 	// that there is no chance in them.
 	Same, Constant bool
-	// Measures are those that any of the runs has.
+	// Measures are those that some replication has in both, OneSided the keys of
+	// those that only runs of one of them have.
 	Measures []Compared
+	OneSided []string
 	// Verdict is one sentence.
 	Verdict string
 
@@ -91,9 +93,12 @@ func (p *Plan) result(runs []Run) *Result {
 }
 
 func (p *Pair) compare() {
+	p.Measures, p.OneSided = nil, nil
 	for _, m := range Measures() {
 		if x, ok := p.measure(m.Key); ok {
 			p.Measures = append(p.Measures, Compared{m, x})
+		} else if slices.ContainsFunc(p.runs, func(r pairOfRuns) bool { return r.a.has(m.Key) || r.b.has(m.Key) }) {
+			p.OneSided = append(p.OneSided, m.Key)
 		}
 	}
 	equal := !slices.ContainsFunc(p.runs, func(r pairOfRuns) bool { return r.a.Fingerprint != r.b.Fingerprint })

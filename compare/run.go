@@ -45,6 +45,11 @@ func (r *Run) Value(key string) (x float64, ok bool) {
 	return x, ok
 }
 
+func (r *Run) has(key string) bool {
+	_, ok := r.values[key]
+	return ok
+}
+
 // Run makes all runs and compares them. A run that cannot be made is a Run with an
 // error, and the others go on. A cancelled context stops it with its error. The
 // result does not depend on the number of workers.

@@ -183,6 +183,9 @@ func (p *page) pair(x *Pair, replications int) {
 	if len(zero) > 0 {
 		p.hanging("", "0 in all runs: "+strings.Join(zero, ", ")+".")
 	}
+	if len(x.OneSided) > 0 {
+		p.hanging("", fmt.Sprintf("Undefined in A or in %s: %s.", x.B.Letter, strings.Join(x.OneSided, ", ")))
+	}
 	if len(partial) > 0 {
 		p.hanging("", fmt.Sprintf("Defined in fewer than %d replications: %s.", replications, strings.Join(partial, ", ")))
 	}

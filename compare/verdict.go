@@ -68,8 +68,8 @@ func (p *Pair) throughput() (string, *Paired) {
 		return fmt.Sprintf("%s has %s %s than A in the one replication, %s against %s %s", p.B.Letter, moreOrLess(x.Diff), name,
 			figure(x.B), figure(x.A), unit), &x
 	case !x.Significant():
-		return fmt.Sprintf("No significant difference in %s: B - A is %s %s %s, and a difference of %s would be found four times in five",
-			name, signed(x.Diff), x.interval(1), unit, detectable(x)), &x
+		return fmt.Sprintf("No significant difference in %s: %s - A is %s %s %s, and a difference of %s would be found four times in five",
+			name, p.B.Letter, signed(x.Diff), x.interval(1), unit, detectable(x)), &x
 	default:
 		how := "significantly"
 		if p.Constant {

@@ -79,6 +79,17 @@ func TestVerdicts(t *testing.T) {
 	require.Equal(t, "No difference in TGS over the whole run: 505.0 tokens/s per GPU in both.", whole.Verdict)
 	require.Equal(t, "TGS is undefined.", synthetic(series{"x": {1, 2}}, series{"x": {1, 2}}).Verdict)
 
+	// The letter is the variant's, and what one of them lacks is said.
+	none.B.Letter = "C"
+	for _, r := range none.runs {
+		delete(r.b.values, "mean_ttft_ms")
+	}
+	none.compare()
+	require.Contains(t, none.Verdict, "No significant difference in TGS: C - A is ")
+	require.Equal(t, []string{"mean_ttft_ms"}, none.OneSided)
+	r := &Result{Plan: &Plan{Replications: 3, Variants: []Variant{*none.a, *none.B}}, Pairs: []Pair{*none}}
+	require.Contains(t, text(t, r), "Undefined in A or in C: mean_ttft_ms.")
+
 	// Only the tail differs.
 	tail := synthetic(series{"tgs": {5, 5, 5}, "mean_itl_ms": {20, 20, 20}, "p99_itl_ms": {40, 41, 42}},
 		series{"tgs": {5, 5, 5}, "mean_itl_ms": {20, 20, 20}, "p99_itl_ms": {30, 31, 32}})
