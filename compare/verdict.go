@@ -49,13 +49,13 @@ func (p *Pair) keys() string {
 	return strings.Join(keys, ", ")
 }
 
-// throughput says what became of TGS: in the steady window or, when there is none,
-// over the whole run.
+// throughput says what became of TGS: in the steady window or, when there is none
+// or neither emits a token in it, over the whole run.
 func (p *Pair) throughput() (string, *Paired) {
 	const unit = "tokens/s per GPU"
 	x, ok := p.measure("tgs_steady")
 	name := "TGS"
-	if !ok {
+	if !ok || x.A == 0 && x.B == 0 {
 		if x, ok = p.measure("tgs"); !ok {
 			return "TGS is undefined", nil
 		}

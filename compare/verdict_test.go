@@ -77,6 +77,8 @@ func TestVerdicts(t *testing.T) {
 
 	whole := synthetic(series{"tgs": {500, 510}}, series{"tgs": {500, 510}})
 	require.Equal(t, "No difference in TGS over the whole run: 505.0 tokens/s per GPU in both.", whole.Verdict)
+	empty := synthetic(series{"tgs_steady": {0, 0}, "tgs": {5, 5}}, series{"tgs_steady": {0, 0}, "tgs": {5, 5}})
+	require.Equal(t, "No difference in TGS over the whole run: 5.000 tokens/s per GPU in both.", empty.Verdict)
 	require.Equal(t, "TGS is undefined.", synthetic(series{"x": {1, 2}}, series{"x": {1, 2}}).Verdict)
 
 	// The letter is the variant's, and what one of them lacks is said.
