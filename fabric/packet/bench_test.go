@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tgssim/tgssim/congestion"
 	"github.com/tgssim/tgssim/fabric"
 	"github.com/tgssim/tgssim/internal/invariants"
 	"github.com/tgssim/tgssim/internal/units"
@@ -90,6 +91,26 @@ func BenchmarkFlowList(b *testing.B) {
 				benchmarkList(b, preset(b, name), ls128(), flowList(b, list))
 			})
 		}
+	}
+}
+
+// BenchmarkControllers is a permutation under every algorithm, acknowledged packet
+// by packet, and over every choice of path.
+func BenchmarkControllers(b *testing.B) {
+	list := flowList(b, "flows_perm128_s1.csv")
+	for _, name := range congestion.Algorithms() {
+		b.Run(name, func(b *testing.B) {
+			s := DefaultSettings()
+			s.Packet.Transport.AckEvery, s.Congestion.Algorithm = 1, name
+			benchmarkList(b, s, ls128(), list)
+		})
+	}
+	for _, how := range pathChoices() {
+		b.Run(how, func(b *testing.B) {
+			s := DefaultSettings()
+			s.Packet.Path.Choice = how
+			benchmarkList(b, s, ls128(), list)
+		})
 	}
 }
 

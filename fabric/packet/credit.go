@@ -73,7 +73,7 @@ func (n *Network) layCredits(s congestion.Config) error {
 		var err error
 		c.config = s.GSE.Credit
 		if c.gse, err = congestion.NewGSE(s.GSE, n.nicRate(), c.rtt); err != nil {
-			return nest("congestion.gse", err)
+			return err
 		}
 	case "credit":
 		c.config = s.Credit
@@ -247,6 +247,7 @@ func (n *Network) waive(qp uint32, q *sender, from, to uint32, now sim.Time) {
 	l.gse.outside -= bytes - inside
 	s := n.creditOf(l, now)
 	if total, tell := s.Cancel(inside); tell {
+		n.count.CreditRequests++
 		n.tellReceiver(evRequest, at, total)
 	}
 	n.giveBack(at, s)

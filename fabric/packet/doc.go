@@ -22,11 +22,12 @@
 //     or weighted classes. A packet is in the buffer while it waits; the one on
 //     the wire counts no more.
 //   - NICs: reliable connections, round-robin among the queue pairs that may
-//     send, pacing by DCQCN, limits that make work wait, coalesced
-//     acknowledgements, go-back-N or selective repeat, timeouts, a receive buffer
+//     send, pacing by any algorithm of package congestion or by the receiver's
+//     credits, limits that make work wait, coalesced acknowledgements, go-back-N or selective repeat, timeouts, a receive buffer
 //     with its own drain rate.
 //   - Paths: ECMP by the same hash as in the flow engine, static, flowlets,
-//     sprays.
+//     sprays, CONGA, by telemetry, by an oracle, and GSE's containers.
+//   - Telemetry: bytes in packets and acknowledgements, stamped by every switch.
 //   - Faults: cables that fail, recover or lose speed, with the time that it
 //     takes until routing knows.
 //   - Inside a server: the flow engine, on NVLink's links. NVLink's packets are
@@ -36,6 +37,11 @@
 //
 //   - Acknowledgements and CNPs take the time that they would take alone, as one
 //     event, unless transport.ack_queueing is set. Faults do not touch them then.
+//   - Requests for credit, grants and returns take that time too, and no room on
+//     the wires; they are counted.
+//   - A time stamp has no bytes: it is in the BTH of NICs that measure delays.
+//   - CONGA's leaf hears of a packet when the spine begins to send it, a flight
+//     before it has it.
 //   - Every request is a WRITE with immediate. Of its headers the 16 B of RETH on
 //     the first packet and the 4 B of immediate data on the last are left out:
 //     0.4 ns per request at 400 Gb/s.
