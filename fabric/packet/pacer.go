@@ -73,7 +73,7 @@ func (n *Network) pace(s *sender, path []topology.LinkID, now sim.Time) {
 		nc.cc.Start(&s.rp, now)
 	case nc.ctl != nil:
 		s.flow = nc.ctl.Open(now, n.routeOf(path))
-		s.window = n.inPackets(nc.ctl.Window(s.flow, now))
+		s.window = max(n.inPackets(nc.ctl.Window(s.flow, now)), uint32(n.ackEvery))
 	}
 }
 
@@ -95,9 +95,11 @@ func (n *Network) tell(ctl congestion.Controller, q *sender, id uint32, p *packe
 	n.follow(ctl, q, now)
 }
 
-// follow takes over the window of a queue pair's controller.
+// follow takes over the window of a queue pair's controller. A window of fewer
+// packets than a receiver acknowledges at once would wait for an acknowledgement
+// that does not come; below it, pacing alone slows the flow down.
 func (n *Network) follow(ctl congestion.Controller, q *sender, now sim.Time) {
-	w := n.inPackets(ctl.Window(q.flow, now))
+	w := max(n.inPackets(ctl.Window(q.flow, now)), uint32(n.ackEvery))
 	n.acted.cut = n.acted.cut || w < q.window
 	q.window = w
 }

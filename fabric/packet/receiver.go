@@ -68,7 +68,7 @@ func (n *Network) accept(id uint32, p *packet, now sim.Time) {
 	}
 	r.pending += uint16(fresh)
 	whole := r.request != none && int32(r.expected-r.end) >= 0
-	if !whole && r.pending < n.ackEvery {
+	if !whole && r.pending < n.ackEvery && p.flags&flagAsk == 0 {
 		n.release(id)
 		return
 	}

@@ -178,6 +178,9 @@ func (n *Network) segment(p *packet, q *sender, qp, most uint32) {
 			n.lengthen(p, count)
 		}
 		q.next += count
+		if q.window < uint32(n.ackEvery) && q.next-q.una >= q.window {
+			p.flags = flagAsk // no packet follows that would bring the acknowledgement
+		}
 		if q.next != q.curEnd && p.seq == q.high { // the usual case
 			q.high = q.next
 			return
@@ -194,7 +197,10 @@ func (n *Network) segment(p *packet, q *sender, qp, most uint32) {
 		n.lengthen(p, count)
 	}
 	if again := q.high - p.seq; int32(again) > 0 {
-		p.flags = flagAgain
+		p.flags |= flagAgain
+		if q.window < uint32(n.ackEvery) {
+			p.flags |= flagAsk
+		}
 		if q.probing && q.probe-p.seq < count {
 			p.flags |= flagProbe
 			q.probing = false
