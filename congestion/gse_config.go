@@ -24,6 +24,9 @@ type GSEConfig struct {
 	// Preset names the set of constants to start from: see GSEPresets. What is
 	// written beside it overrides it.
 	Preset string `yaml:"preset"`
+	// Mode is where it is done: "e2e", in the NICs, whose queue pairs wait for
+	// credit, or "n2n", in the leaves, which hold packets of unchanged RoCE NICs.
+	Mode string `yaml:"mode"`
 	// ContainerBytes is the length of a packet container (PKTC), in bytes on the
 	// wire. A container is virtual: whole packets to one destination port and
 	// class that follow each other, go over one uplink and so stay in order. 16
@@ -59,6 +62,12 @@ type GSEConfig struct {
 	// counts as lost.
 	ReorderTimeout sim.Time `yaml:"reorder_timeout"`
 }
+
+// Where GSE is done; see GSEConfig.Mode.
+const (
+	ModeE2E = "e2e"
+	ModeN2N = "n2n"
+)
 
 // gsePresets is the table of the presets.
 var gsePresets = []struct {
@@ -107,7 +116,7 @@ func DefaultGSE() GSEConfig {
 // under way from one source.
 func derivedGSE() GSEConfig {
 	return GSEConfig{
-		ContainerBytes: 16 * units.KiB, HeaderBytes: 8, Spray: SprayLeastSent,
+		Mode: ModeE2E, ContainerBytes: 16 * units.KiB, HeaderBytes: 8, Spray: SprayLeastSent,
 		Credit:    voqCredit(),
 		StopBytes: 2 * units.MiB, ResumeBytes: units.MiB,
 		IdleTimeout:   100 * sim.Microsecond,
@@ -127,6 +136,7 @@ func (c GSEConfig) Validate() error {
 	if c.Preset != "" {
 		oneOf(&ps, "preset", c.Preset, GSEPresets())
 	}
+	oneOf(&ps, "mode", c.Mode, []string{ModeE2E, ModeN2N})
 	within(&ps, "container_bytes", c.ContainerBytes, 64, 16*units.MiB)
 	within(&ps, "header_bytes", c.HeaderBytes, 0, 256)
 	oneOf(&ps, "spray", c.Spray, []string{SprayLeastSent, SprayRoundRobin, SprayLeastQueue})

@@ -10,6 +10,8 @@ type Uplinks struct {
 	assigned  []units.Bytes // given to each: sent, and reserved for open containers
 	down      []bool
 	turn      int
+	seed      uint64 // of draws; 0 takes turns
+	draws     uint64
 }
 
 // NewUplinks makes the state of a source with so many uplinks.
@@ -35,6 +37,11 @@ func (u *Uplinks) SetDown(i int, down bool) {
 	u.down[i] = down
 }
 
+// Scatter has equally good uplinks drawn instead of taken in turn. Sources that
+// send in step, each to its own destination, would otherwise keep meeting on the
+// same uplinks for ever.
+func (u *Uplinks) Scatter(seed uint64) { u.seed = seed | 1 }
+
 // An UplinkView is what a source knows of its uplinks at an instant, by uplink.
 type UplinkView struct {
 	// Queues are the bytes that wait for each; only "least-queue" looks at them.
@@ -55,6 +62,10 @@ func (u *Uplinks) usable(i int, v UplinkView) bool {
 // With full containers and "least-sent" no two uplinks are ever more than a
 // container apart.
 func (u *Uplinks) Open(v UplinkView) (uplink int, ok bool) {
+	if u.seed != 0 && u.spray != SprayRoundRobin {
+		u.draws++
+		u.turn = int(uint64(Uniform(u.seed, u.draws)) * uint64(len(u.assigned)) >> 32)
+	}
 	best := -1
 	for k := range u.assigned {
 		i := u.turn + k

@@ -100,10 +100,16 @@ func schemesTable(t *testing.T) string {
 			row(a+", ECMP", controlled(t, a))
 		}
 		row("credits, sprayed", controlled(t, "credit"))
-		row("GSE", controlled(t, "gse"))
+		row("GSE E2E", controlled(t, "gse"))
 		pull := controlled(t, "gse")
 		require.NoError(t, pull.Congestion.GSE.SetPreset("pull"))
-		row("GSE without push", pull)
+		row("GSE E2E without push", pull)
+		leaves := controlled(t, "gse")
+		leaves.Congestion.GSE.Mode, leaves.Packet.Transport.WindowBDP = congestion.ModeN2N, 2.5
+		row("GSE N2N", leaves)
+		require.NoError(t, leaves.Congestion.GSE.SetPreset("pull"))
+		leaves.Congestion.GSE.Mode = congestion.ModeN2N
+		row("GSE N2N without push", leaves)
 	}
 	return r.String()
 }
@@ -165,14 +171,16 @@ func grantsTable(t *testing.T) string {
 // shortTable is one message alone on an idle fabric: where a request has nothing
 // to win.
 func shortTable(t *testing.T) string {
-	r := newRows("message", "dcqcn, us", "hpcc, us", "credits, us", "GSE, us", "GSE without push, us")
+	r := newRows("message", "dcqcn, us", "hpcc, us", "credits, us", "GSE E2E, us", "E2E without push, us", "GSE N2N, us", "N2N without push, us")
 	for _, b := range []units.Bytes{64, 4 * units.KiB, 64 * units.KiB, units.MiB} {
 		cells := []string{b.String()}
-		for _, a := range []string{"dcqcn", "hpcc", "credit", "gse", "pull"} {
-			s := controlled(t, map[bool]string{true: "gse", false: a}[a == "pull"])
-			if a == "pull" {
-				s.Congestion.GSE.Credit.Push = 0
-			}
+		for _, a := range []struct {
+			algorithm, mode string
+			push            float64
+		}{{"dcqcn", congestion.ModeE2E, 1}, {"hpcc", congestion.ModeE2E, 1}, {"credit", congestion.ModeE2E, 1},
+			{"gse", congestion.ModeE2E, 1}, {"gse", congestion.ModeE2E, 0}, {"gse", congestion.ModeN2N, 1}, {"gse", congestion.ModeN2N, 0}} {
+			s := controlled(t, a.algorithm)
+			s.Congestion.GSE.Mode, s.Congestion.GSE.Credit.Push = a.mode, a.push
 			n, _ := packets(t, s, ls128(t), 1)
 			n.run(t, []fabric.Message{{Src: 0, Dst: 127, Bytes: b}})
 			cells = append(cells, num(n.max(), 2))

@@ -158,6 +158,7 @@ func packetKeys() []change {
 		{key: "congestion.gse.credit.request_bytes", value: "50kB", on: gse + " congestion.gse.stop_bytes=200kB congestion.gse.resume_bytes=190kB"},
 		{key: "congestion.gse.credit.message_bytes", value: "1kB", on: gse},
 		{key: "congestion.gse.preset", value: "pull", on: gse},
+		{key: "congestion.gse.mode", value: "n2n", on: gse},
 		{key: "congestion.gse.container_bytes", value: "40kB", on: gse},
 		{key: "congestion.gse.header_bytes", value: "16B", on: gse},
 		{key: "congestion.gse.spray", value: "round-robin", on: gse, does: idle, why: "all containers but the last are full"},

@@ -85,6 +85,9 @@ func (n *Network) Counters() Counters {
 func (n *Network) drop(id uint32, why DropReason) {
 	p := &n.packets[id]
 	n.discard(p, why)
+	if n.atLeaves && p.flags&flagReply == 0 && int(id) < len(n.credits.tags) && n.credits.tags[id].pushed {
+		n.depart(id, p, n.engine.Now())
+	}
 	if n.promised != nil && p.flags&flagReply == 0 {
 		n.promise(p.at, -int64(p.wire))
 	}

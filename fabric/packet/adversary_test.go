@@ -67,6 +67,9 @@ func adversary(t *rapid.T) (topology.Config, Settings) {
 		c.RequestBytes = units.Bytes(one("request", 0, 10_000, 100_000))
 	}
 	gse := &s.Congestion.GSE
+	if gse.Mode = []string{congestion.ModeE2E, congestion.ModeN2N}[one("mode", 0, 1)]; gse.Mode == congestion.ModeN2N && s.Congestion.Algorithm == "gse" {
+		p.Train = 1
+	}
 	gse.ContainerBytes = units.Bytes(rapid.IntRange(500, 40_000).Draw(t, "container"))
 	gse.ReorderWindow, gse.ReorderBytes = one("containers", 2, 8, 64), gse.ContainerBytes*units.Bytes(one("held", 1, 20))
 	gse.ReorderTimeout, gse.IdleTimeout = us("order", 1, 50), us("idle", 1, 100)

@@ -182,6 +182,7 @@ func TestNoAllocations(t *testing.T) {
 	for _, name := range Presets() {
 		all[name] = preset(t, name)
 	}
+	all["gse n2n"] = leafToLeaf(t, 1)
 	for name, s := range all {
 		choices := []string{PathECMP, PathSprayRandom}
 		if name == "default" {

@@ -59,6 +59,12 @@ func (c PathConfig) reorders() bool {
 	return row.name != "" && row.reorders(c)
 }
 
+// nextAtLeaf leaves the path to the leaf. Until then its uplink is the port that
+// the leaf's buffer counts the packet to.
+func (n *Network) nextAtLeaf(q *sender, qp uint32, _ *packet, _ sim.Time) int {
+	return int(n.receivers[qp].nic) % int(q.paths.count)
+}
+
 func (n *Network) nextTurn(q *sender, _ uint32, _ *packet, _ sim.Time) int {
 	return q.paths.turn.Next(int(q.paths.count))
 }
@@ -88,6 +94,10 @@ func (n *Network) layChoice(s Settings) error {
 		n.header += uint32(s.Congestion.GSE.HeaderBytes)
 		n.fullWire = (n.mtu + n.header) * n.train
 		n.fixedPaths, n.spraying, n.next = true, true, (*Network).nextContainer
+		if s.Congestion.GSE.Mode == congestion.ModeN2N {
+			n.observing, n.next = true, (*Network).nextAtLeaf
+			n.windowBDP = s.Packet.Transport.WindowBDP
+		}
 		return nil
 	}
 	switch p.Choice {
@@ -119,6 +129,12 @@ func (n *Network) observe(pt *port, id uint32, p *packet, now sim.Time) {
 		n.promised[n.routes[p.at-1]] -= int64(p.wire)
 	}
 	if pt.nic {
+		return
+	}
+	if n.atLeaves {
+		if pt.whole {
+			n.depart(id, p, now)
+		}
 		return
 	}
 	if n.telemetry != nil {

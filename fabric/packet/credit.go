@@ -31,6 +31,7 @@ type lane struct {
 	back     sim.Lane // and to the sender
 	credit   congestion.CreditSender
 	gse      container
+	leaf     leafLane
 }
 
 // creditPort is what a NIC has as a receiver, and as a sender of containers.
@@ -54,7 +55,8 @@ type credits struct {
 	ports  []creditPort // by NIC
 	tags   []creditTag  // by packet
 	rtt    sim.Time
-	keys   []int // scratch
+	keys   []int         // scratch
+	queues []units.Bytes // scratch
 }
 
 // A creditTag is what a packet's header says, and when it began to wait for its
@@ -62,7 +64,10 @@ type credits struct {
 type creditTag struct {
 	congestion.GSETag
 	life uint32
-	held sim.Time
+	port uint32 // in a leaf's buffer: the port that it is admitted to
+	// pushed is that the port of its NIC counts it.
+	pushed bool
+	held   sim.Time
 }
 
 // layCredits prepares receiver credits, if that is what paces.
@@ -80,7 +85,12 @@ func (n *Network) layCredits(s congestion.Config) error {
 	default:
 		return nil
 	}
-	c.ports = make([]creditPort, len(n.nics))
+	n.atLeaves = s.Algorithm == "gse" && s.GSE.Mode == congestion.ModeN2N
+	n.paying = !n.atLeaves
+	if n.atLeaves {
+		n.layLeaves()
+	}
+	c.ports = make([]creditPort, max(len(n.nics), n.graph.Leaves()))
 	for i := range c.ports {
 		c.ports[i].grantAt = sim.Never
 	}
@@ -110,13 +120,23 @@ func (n *Network) layLane(s *sender, id uint32, path []topology.LinkID, dst uint
 	for uint32(len(c.ofQP)) <= id {
 		c.ofQP = append(c.ofQP, none)
 	}
-	key := [3]uint32{s.nic, dst, uint32(s.class)}
+	src := s.nic
+	if n.atLeaves {
+		src = n.switchOf(n.graph.LeafOf(n.firstNIC + topology.NodeID(s.nic)))
+		n.layScheduler(dst)
+		if !s.paths.far() {
+			c.ofQP[id] = none
+			return
+		}
+		path = path[1 : len(path)-1]
+	}
+	key := [3]uint32{src, dst, uint32(s.class)}
 	at, ok := c.place[key]
 	if !ok || c.gse == nil {
 		at = uint32(len(c.lanes))
 		c.place[key] = at
 		c.lanes = append(c.lanes, lane{
-			src: s.nic, dst: dst,
+			src: src, dst: dst,
 			forth: n.engine.NewLane(n.controlTime(path, true)), back: n.engine.NewLane(n.controlTime(path, false)),
 		})
 		if c.gse != nil {
@@ -167,7 +187,7 @@ func (n *Network) creditOf(l *lane, now sim.Time) *congestion.CreditSender {
 
 // canSend says whether a queue pair has a packet that it may send.
 func (n *Network) canSend(qp uint32, q *sender) bool {
-	return q.canSend() && (n.credits == nil || n.hasCredit(qp))
+	return q.canSend() && (!n.paying || n.hasCredit(qp))
 }
 
 // hasCredit says whether a queue pair that has something to send has credit for it.
@@ -179,11 +199,30 @@ func (n *Network) hasCredit(qp uint32) bool {
 // to send, once more or for the first time.
 func (n *Network) owe(qp uint32, q *sender, from, to uint32, now sim.Time) {
 	bytes := n.wireOf(q, from, to)
-	if n.credits == nil || bytes == 0 {
+	if !n.paying || bytes == 0 {
 		return
 	}
 	c := n.credits
 	at := c.ofQP[qp]
+	n.awake(at, now)
+	l := &c.lanes[at]
+	s := n.creditOf(l, now)
+	if c.gse != nil {
+		_, d := c.ports[l.src].sources[l.gse.side].dgsqs.Get(l.gse.key, now)
+		l.gse.outside += bytes
+		n.takeIn(l, d, now)
+	} else {
+		s.Add(bytes)
+	}
+	if !l.waiting && !s.CanSend() {
+		l.waiting, l.since = true, now
+	}
+	n.ask(at, now)
+}
+
+// awake opens the source of a lane that is to send, if it has none.
+func (n *Network) awake(at uint32, now sim.Time) {
+	c := n.credits
 	l := &c.lanes[at]
 	n.renew(l, now)
 	if !l.open {
@@ -198,18 +237,6 @@ func (n *Network) owe(qp uint32, q *sender, from, to uint32, now sim.Time) {
 			l.credit.Start(c.config.PushBytes(n.graph.Links[n.nics[l.src].port].Rate, c.rtt))
 		}
 	}
-	s := n.creditOf(l, now)
-	if c.gse != nil {
-		_, d := c.ports[l.src].sources[l.gse.side].dgsqs.Get(l.gse.key, now)
-		l.gse.outside += bytes
-		n.takeIn(l, d, now)
-	} else {
-		s.Add(bytes)
-	}
-	if !l.waiting && !s.CanSend() {
-		l.waiting, l.since = true, now
-	}
-	n.ask(at, now)
 }
 
 // renew lets a lane that has been idle for long begin anew, with a push of its
@@ -238,7 +265,7 @@ func (n *Network) shut(l *lane, now sim.Time) {
 // waive reports that packets that were owed need not be sent any more.
 func (n *Network) waive(qp uint32, q *sender, from, to uint32, now sim.Time) {
 	bytes := n.wireOf(q, from, to)
-	if n.credits == nil || bytes == 0 {
+	if !n.paying || bytes == 0 {
 		return
 	}
 	at := n.credits.ofQP[qp]
@@ -259,9 +286,9 @@ func (n *Network) waive(qp uint32, q *sender, from, to uint32, now sim.Time) {
 }
 
 // wireOf is the bytes on the wire of a queue pair's packets from one number up to
-// another, which are not acknowledged. It is 0 without credits.
+// another, which are not acknowledged. It is 0 where NICs need none.
 func (n *Network) wireOf(q *sender, from, to uint32) units.Bytes {
-	if n.credits == nil || int32(to-from) <= 0 {
+	if !n.paying || int32(to-from) <= 0 {
 		return 0
 	}
 	bytes := units.Bytes(to-from) * units.Bytes(n.mtu+n.header)
@@ -423,6 +450,10 @@ func (n *Network) credited(id uint32, now sim.Time) {
 	s.OnCredit(total)
 	n.giveBack(at, s)
 	n.ask(at, now)
+	if n.atLeaves {
+		n.pump(at, now)
+		return
+	}
 	l.turn++
 	for k := range l.qps {
 		n.stir(l.qps[(int(l.turn)+k)%len(l.qps)], now)
@@ -447,6 +478,12 @@ func (n *Network) collectCredit(id uint32, p *packet, now sim.Time) {
 
 // hand gives a data packet to its queue pair, or to the receive buffer before it.
 func (n *Network) hand(id uint32, now sim.Time) {
+	if n.atLeaves {
+		p := &n.packets[id]
+		l := n.routes[p.at]
+		n.forward(l, &n.ports[l], id, p, now)
+		return
+	}
 	if n.drainRate > 0 {
 		n.drainLater(id, &n.packets[id], now)
 		return
@@ -456,7 +493,7 @@ func (n *Network) hand(id uint32, now sim.Time) {
 
 // checkLanes recounts what lanes have to send.
 func (n *Network) checkLanes() error {
-	if n.credits == nil {
+	if !n.paying {
 		return nil
 	}
 	for at := range n.credits.lanes {

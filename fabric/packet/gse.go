@@ -37,12 +37,15 @@ type source struct {
 // layContainers prepares a lane and the NIC that sends on it.
 func (n *Network) layContainers(l *lane, at uint32, s *sender) {
 	c := n.credits
-	if s.paths.count > 1 {
+	if s.paths.far() {
 		l.gse.side = 1
 	}
 	p := &c.ports[l.src].sources[l.gse.side]
 	if p.dgsqs == nil {
 		p.dgsqs, p.uplinks = c.gse.NewDGSQs(0), c.gse.NewUplinks(int(s.paths.count))
+		if n.atLeaves {
+			p.uplinks.Scatter(n.spraySeed + uint64(l.src)<<32)
+		}
 		n.takeDown(p, s)
 	}
 	l.gse.key = len(p.lanes)
@@ -53,7 +56,12 @@ func (n *Network) layContainers(l *lane, at uint32, s *sender) {
 
 // pathOfUplink is the path of an uplink: NICs of a leaf begin at different ones, or all
 // would send their containers to the same spine at the same time.
-func (q *sender) pathOfUplink(uplink int) int { return (uplink + int(q.nic)) % int(q.paths.count) }
+func (n *Network) pathOfUplink(q *sender, uplink int) int {
+	if n.atLeaves { // the leaf itself sends
+		return uplink % int(q.paths.count)
+	}
+	return (uplink + int(q.nic)) % int(q.paths.count)
+}
 
 // nextContainer is the path of a packet's container.
 func (n *Network) nextContainer(q *sender, qp uint32, p *packet, now sim.Time) int {
@@ -73,7 +81,7 @@ func (n *Network) nextContainer(q *sender, qp uint32, p *packet, now sim.Time) i
 	n.takeIn(l, d, now)
 	t := n.tagOf(n.emitting)
 	t.GSETag, t.life = tag, l.life
-	return q.pathOfUplink(int(tag.Path))
+	return n.pathOfUplink(q, int(tag.Path))
 }
 
 // takeIn moves what the queue pairs of a lane have to send into its DGSQ, until
@@ -102,7 +110,7 @@ func (n *Network) avoid(l *lane, q *sender) {
 	}
 	bad, all := make([]bool, int(q.paths.count)), true
 	for i := range bad {
-		at := q.paths.first + uint32(q.pathOfUplink(i))*uint32(q.paths.stride)
+		at := q.paths.first + uint32(n.pathOfUplink(q, i))*uint32(q.paths.stride)
 		bad[i] = n.crossesExcluded(n.pathAt(at))
 		all = all && bad[i]
 	}
@@ -120,7 +128,7 @@ func (n *Network) takeDown(p *source, q *sender) {
 	}
 	bad, all := make([]bool, int(q.paths.count)), true
 	for i := range bad {
-		up := n.routes[q.paths.first+uint32(q.pathOfUplink(i))*uint32(q.paths.stride)+1]
+		up := n.routes[q.paths.first+uint32(n.pathOfUplink(q, i))*uint32(q.paths.stride)+1]
 		bad[i] = n.isExcluded(topology.LinkID(up))
 		all = all && bad[i]
 	}
@@ -172,14 +180,16 @@ func (n *Network) sequence(id, at uint32, now sim.Time) {
 		n.inOrder(at, now)
 		v = seq.Arrive(tag, wire, now)
 	}
-	if v == congestion.Hold {
+	switch {
+	case v != congestion.Hold:
+		n.hand(id, now)
+	case n.atLeaves && !n.holdAtLeaf(id, now): // lost: its turn will pass
+	default:
 		p := &c.ports[l.dst]
 		p.held += wire
 		c.tags[id].held = now
 		slot := &c.lanes[at].gse.slots[seq.Slot(tag.Container)]
 		slot.push(n.packets, id, slot.head == none)
-	} else {
-		n.hand(id, now)
 	}
 	n.inOrder(at, now)
 	n.count.MaxHeld = max(n.count.MaxHeld, int64(c.ports[c.lanes[at].dst].held))
@@ -212,6 +222,9 @@ func (n *Network) empty(at uint32, slot int, now sim.Time) {
 		if wait := now - c.tags[id].held; wait > 0 {
 			n.count.Held++
 			n.count.HeldTime += wait
+		}
+		if n.atLeaves {
+			n.dismiss(c.tags[id].port, &n.packets[id], now)
 		}
 		n.hand(id, now)
 	}
@@ -250,10 +263,14 @@ func (n *Network) countContainers(k *Counters) {
 		return
 	}
 	window := int64(n.config.Congestion.GSE.ReorderWindow)
-	state := make([]int64, len(n.nics))
+	state := make([]int64, len(n.credits.ports))
 	for i := range n.credits.lanes {
 		if n.credits.lanes[i].gse.seq != nil {
-			state[n.credits.lanes[i].dst] += 96 + 8*window
+			at := n.credits.lanes[i].dst
+			if n.atLeaves {
+				at = n.switchOf(n.graph.LeafOf(n.firstNIC + topology.NodeID(at)))
+			}
+			state[at] += 96 + 8*window
 		}
 		if s := n.credits.lanes[i].gse.seq; s != nil {
 			k.SkippedContainers += s.Skipped
@@ -271,6 +288,9 @@ func (n *Network) countContainers(k *Counters) {
 		}
 		k.MaxStateBytes = max(k.MaxStateBytes, state[i])
 		k.MaxDGSQs = max(k.MaxDGSQs, sum)
+		if i >= len(n.nics) {
+			continue
+		}
 		for _, packets := range n.ports[n.nics[i].port].load(n.train, n.mtu).packets {
 			k.ContainerHeaderBytes += packets * int64(n.config.Congestion.GSE.HeaderBytes)
 		}

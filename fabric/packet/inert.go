@@ -86,7 +86,8 @@ func (n *Network) idle(list []Inert) []Inert {
 	add(n.windowBDP == 0 && p.Transport.WindowBDP > 0, "packet.transport.window_bdp",
 		"it is the window where congestion.algorithm is none and has no window of its own; here it is "+c.Algorithm)
 	gse := c.Algorithm == "gse"
-	add(gse && !n.acted.stopped, "congestion.gse.stop_bytes", "no DGSQ ever had so much to send")
+	add(gse && !n.atLeaves && !n.acted.stopped, "congestion.gse.stop_bytes", "no DGSQ ever had so much to send")
+	add(n.atLeaves, "congestion.gse.stop_bytes", "leaves stop NICs by PFC; they know nothing else")
 	add(gse && n.count.Held == 0, "congestion.gse.reorder_window", "no packet had to wait for a container before its own")
 	for _, name := range congestion.Algorithms() {
 		add(c.Algorithm != name, "congestion."+name, "congestion control is "+c.Algorithm)

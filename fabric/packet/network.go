@@ -123,6 +123,8 @@ type settings struct {
 	pauseResponse    sim.Time
 	faulty           bool
 	fixedPaths       bool // all paths are laid, and keep their numbers
+	paying           bool // NICs need credit
+	atLeaves         bool // GSE is done in the leaves
 	labelling        bool // packets carry something of label's
 	learning         bool // replies say something of paths
 	observing        bool // observe wants to know what ports send
@@ -198,7 +200,7 @@ func New(s Settings, engine *sim.Engine, g *topology.Graph, seed uint64) (*Netwo
 	if err := n.layPacers(s.Congestion); err != nil {
 		return nil, nest("congestion."+s.Congestion.Algorithm, err)
 	}
-	n.labelling = n.stamping || n.telemetry != nil || n.credits != nil
+	n.labelling = n.stamping || n.telemetry != nil || n.paying
 	n.learning = n.intPaths != nil || n.conga != nil
 	n.buffers = make([]*congestion.Buffer, len(g.Nodes)-int(n.firstSwitch))
 	if err := n.layBuffers(s.Congestion, n.nicRate()); err != nil {
@@ -231,8 +233,10 @@ func (s *Settings) validate() error {
 			"%d MTUs of %v with headers are more than %v; use a shorter train", s.Packet.Train, s.Fabric.MTU, maxUnit)
 		ps.Require(s.Congestion.Algorithm != "gse" || s.Packet.Path.Choice == PathECMP, "packet.path.choice",
 			"%s, but containers of gse take all paths; leave it at ecmp", s.Packet.Path.Choice)
-		ps.Require(s.Congestion.Algorithm != "gse" || s.Congestion.GSE.Spray != congestion.SprayLeastQueue, "congestion.gse.spray",
+		ps.Require(s.Congestion.Algorithm != "gse" || s.Congestion.GSE.Mode == congestion.ModeN2N || s.Congestion.GSE.Spray != congestion.SprayLeastQueue, "congestion.gse.spray",
 			"a NIC does not see the queues of its leaf; use %s or %s", congestion.SprayLeastSent, congestion.SprayRoundRobin)
+		ps.Require(s.Congestion.Algorithm != "gse" || s.Congestion.GSE.Mode != congestion.ModeN2N || s.Packet.Train == 1, "packet.train",
+			"%d MTUs as one, but leaves of gse n2n queue packets; use 1", s.Packet.Train)
 		needs := congestion.NeedsOf(s.Congestion)
 		ps.Require(!needs.OnePath || !s.Packet.Path.reorders(), "packet.path.choice",
 			"%s sends packets of a flow on several paths, and congestion.algorithm %s needs one; use ecmp, static, flowlet or conga",

@@ -118,7 +118,7 @@ func (n *Network) label(id, qp uint32, now sim.Time) {
 	if n.telemetry != nil {
 		n.collect(id, p.at)
 	}
-	if n.credits != nil {
+	if n.paying {
 		n.spend(id, qp, p, now)
 	}
 }

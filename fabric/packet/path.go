@@ -22,6 +22,9 @@ type pathChoice struct {
 	turn    routing.RoundRobin
 }
 
+// far says whether the paths lead to another leaf.
+func (c *pathChoice) far() bool { return c.stride > 3 }
+
 // queuePair returns queue pair number qp between two GPUs in a class, and makes
 // it when there is none. Queue pairs are numbered alternately by class, as in the
 // flow engine, so that each has the same UDP source port in both.

@@ -37,6 +37,7 @@ type port struct {
 	paused    uint8    // a bit per priority
 	nic, down bool     // a NIC's port, not a switch's; the link has failed
 	whole     bool     // the far end is a NIC, which takes in whole trains
+	scheduled bool     // a leaf's, which GSE sends data to
 
 	queue [numPrios]fifo
 	// lag is by how much the shared class is behind the EP class, in bytes times
@@ -160,6 +161,10 @@ func (n *Network) arrive(id uint32, now sim.Time) {
 		return
 	}
 	pt := &n.ports[l]
+	if pt.scheduled && p.prio != prioControl {
+		n.schedule(l, pt, id, p, now)
+		return
+	}
 	if pt.isFree(now, p.prio) {
 		n.transmit(pt, id, p, now)
 		return

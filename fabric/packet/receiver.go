@@ -36,7 +36,7 @@ func (n *Network) receive(id uint32, p *packet, now sim.Time) {
 	if invariants.Enabled && n.graph.Links[n.routes[p.at-1]].To != n.firstNIC+topology.NodeID(n.receivers[p.qp].nic) {
 		panic("packet: delivered to another NIC than its queue pair's")
 	}
-	if n.credits != nil {
+	if n.paying {
 		n.collectCredit(id, p, now)
 		return
 	}

@@ -100,10 +100,11 @@ func TestMarkingByHand(t *testing.T) {
 }
 
 // An acknowledgement comes every so many packets and with the last of each
-// message.
+// message, where no window asks for more.
 func TestAckCoalescing(t *testing.T) {
 	for _, every := range []int{1, 4, 7, 100} {
 		s := preset(t, "line-rate")
+		s.Packet.Transport.WindowBDP = 0
 		s.Packet.Transport.AckEvery = every
 		b := newBench(t, s, build(t, star(2, 400*units.Gbps)))
 		for range 3 {

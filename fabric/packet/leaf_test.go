@@ -1,0 +1,140 @@
+package packet
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/tgssim/tgssim/congestion"
+	"github.com/tgssim/tgssim/fabric"
+	"github.com/tgssim/tgssim/internal/units"
+	"github.com/tgssim/tgssim/sim"
+	"github.com/tgssim/tgssim/topology"
+)
+
+// leafToLeaf is GSE in the leaves, and NICs at line rate with a window.
+func leafToLeaf(t tester, push float64) Settings {
+	s := scheduled(t, "gse", push)
+	s.Congestion.GSE.Mode = congestion.ModeN2N
+	s.Packet.Transport.WindowBDP = 2.5
+	return s
+}
+
+// N2N ends an incast within 700 us and an all-to-all within 1.03 of the bound; a
+// permutation, whose containers collide at the spines, within 1.35.
+func TestLeavesAgainstPeers(t *testing.T) {
+	for _, c := range []struct {
+		list string
+		most float64
+	}{{"flows_incast32.csv", 700}, {"flows_perm128_s1.csv", 1.35 * 93.4}, {"flows_a2a32.csv", 1.03 * 668.5}} {
+		for _, push := range []float64{1, 0} {
+			list := flowList(t, c.list)
+			if testing.Short() && len(list) > 500 {
+				continue
+			}
+			b := newBench(t, leafToLeaf(t, push), build(t, ls128()))
+			for _, m := range list {
+				b.net.Send(m, b)
+			}
+			f, k := summarise(b.run()), b.net.Counters()
+			t.Logf("%-20s push %v: mean %.1f, last %.1f us", c.list, push, f.mean+4, f.max+4)
+			require.Less(t, f.max+4, c.most)
+			require.Zero(t, k.Pauses+k.Retransmitted+k.CreditExpired+k.SkippedContainers+k.LateInContainer)
+			require.Zero(t, k.OutOfOrder, "RoCE NICs get packets in order")
+		}
+	}
+}
+
+// Incasts and all-to-alls of any kind, some within leaves, some of two classes:
+// nothing is lost, nothing inside the fabric is paused, though NICs may be; the
+// queue before a NIC stays below what may be outstanding, and what was pushed;
+// NICs get everything in order.
+func TestLeavesAreQuiet(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		push := rapid.SampledFrom([]float64{0, 0.05}).Draw(rt, "push")
+		s := leafToLeaf(rt, push)
+		s.Packet.Transport.WindowBDP = rapid.SampledFrom([]float64{0, 1.25}).Draw(rt, "window")
+		s.Congestion.GSE.Spray = rapid.SampledFrom([]string{congestion.SprayLeastSent, congestion.SprayRoundRobin, congestion.SprayLeastQueue}).Draw(rt, "spray")
+		b := newSeededBench(rt, s, build(rt, ls128()), 1)
+		hosts := rapid.Permutation(gpuRange(0, 128)).Draw(rt, "hosts")
+		sources, sinks := rapid.IntRange(1, 30).Draw(rt, "sources"), rapid.IntRange(1, 3).Draw(rt, "sinks")
+		near := units.Bytes(0)
+		leaf := func(gpu topology.GPU) topology.NodeID { return b.net.graph.LeafOf(b.net.graph.NICOf(gpu)) }
+		for i := range sources {
+			for k := range sinks {
+				m := fabric.Message{
+					Src: hosts[i+3], Dst: hosts[k], QPs: 2, Bytes: units.Bytes(rapid.IntRange(1, 200_000).Draw(rt, "bytes")),
+					Class: fabric.Class(rapid.IntRange(0, 1).Draw(rt, "class")),
+				}
+				if leaf(m.Src) == leaf(m.Dst) {
+					near += m.Bytes * 11 / 10
+				}
+				b.at(sim.Time(rapid.Int64Range(0, int64(20*sim.Microsecond)).Draw(rt, "at")), func() { b.net.Send(m, b) })
+			}
+		}
+		b.run()
+		k := b.net.Counters()
+		require.Zero(rt, k.Dropped)
+		require.Zero(rt, k.OutOfOrder+k.Retransmitted+k.CreditExpired)
+		for l := range b.net.graph.Links {
+			if from := b.net.graph.Links[l].From; from >= b.net.firstSwitch {
+				require.Zero(rt, b.net.PortStats(topology.LinkID(l)).Pauses, b.net.graph.Links[l].Name)
+			}
+		}
+		c := b.net.credits
+		bound := congestion.CreditConfig{Push: c.config.Outstanding}.PushBytes(400*units.Gbps, c.rtt)
+		each := c.config.PushBytes(400*units.Gbps, c.rtt) + units.Bytes(b.net.fullWire)
+		last, _ := lastHop(b)
+		require.LessOrEqual(rt, last, bound+near+2*units.Bytes(min(sources, 16)+1)*each)
+	})
+}
+
+// A message alone waits for its first request: from its leaf to the receiver's and back.
+func TestLeavesAsk(t *testing.T) {
+	send := func(s Settings, dst topology.GPU) (sim.Time, Counters) {
+		b := newBench(t, s, build(t, ls128()))
+		b.net.Send(fabric.Message{Src: 0, Dst: dst, Bytes: 10 * 4096}, b)
+		return b.run()[0].Arrived, b.net.Counters()
+	}
+	alone := 13*(400*units.Gbps).Time(4168) + 4*sim.Microsecond
+	pushed, k := send(leafToLeaf(t, 1), 127)
+	require.Equal(t, alone, pushed)
+	require.Zero(t, k.CreditGrants)
+	trip := 4*sim.Microsecond + 4*(400*units.Gbps).Time(84)
+	each := leafToLeaf(t, 0)
+	each.Congestion.GSE.Credit.RequestBytes = 0
+	pulled, k := send(each, 127)
+	require.Equal(t, alone+trip, pulled)
+	require.Equal(t, trip, k.CreditWaitTime/sim.Time(k.CreditWaits))
+	// A packet that is alone behind others waits until their grant is there, and
+	// asks then.
+	late, _ := send(leafToLeaf(t, 0), 127)
+	require.InDelta(t, float64(alone+2*trip), float64(late), float64(400*sim.Nanosecond))
+	near, k := send(leafToLeaf(t, 0), 1)
+	require.Equal(t, 11*(400*units.Gbps).Time(4168)+2*sim.Microsecond, near, "a leaf asks nobody for its own")
+	require.Zero(t, k.CreditRequests)
+}
+
+// Uplinks that fail are left, wherever, and used again; what was lost is sent again.
+func TestLeavesSurviveFailures(t *testing.T) {
+	for _, link := range []string{"leaf0>spine2", "spine2>leaf15"} {
+		s := leafToLeaf(t, 1)
+		s.Packet.FaultDetection = 20 * sim.Microsecond
+		s.Packet.Transport.Timeout = 100 * sim.Microsecond
+		s.Packet.Faults = []Fault{{Link: link, At: 30 * sim.Microsecond}, {Link: link, At: 600 * sim.Microsecond, Rate: 1}}
+		b := newBench(t, s, build(t, ls128()))
+		for i := range topology.GPU(8) {
+			b.net.Send(fabric.Message{Src: i, Dst: 120 + i, Bytes: 30 * units.MB}, b)
+		}
+		up := b.net.graph.LinksBetween(b.net.graph.LeafOf(b.net.graph.NICOf(0)), b.net.firstSwitch+16+2)[0]
+		b.engine.RunUntil(60 * sim.Microsecond)
+		known := b.net.PortStats(up).Wire
+		b.engine.RunUntil(590 * sim.Microsecond)
+		require.Equal(t, known, b.net.PortStats(up).Wire, "%s is left", link)
+		b.engine.RunUntil(700 * sim.Microsecond)
+		require.Greater(t, b.net.PortStats(up).Wire, known, "%s is used again", link)
+		b.run()
+		require.Positive(t, b.net.Counters().Dropped[DropLinkDown])
+	}
+}
