@@ -58,13 +58,21 @@ func summary(t testing.TB, r *Result) string {
 	return string(text)
 }
 
+// atOnce makes a scenario small in which everything arrives at once, and would tie.
+var atOnce = []string{"workload.requests=64", "workload.output.tokens=4", "workload.arrivals={process: poisson, rate: 500/s}"}
+
 // small variants of the library, quick enough to run often.
 var small = map[string][]string{
 	"deepseek-v3-h800-packet": {"workload.requests=2"},
 	"deepseek-v3-h800-pd":     {"workload.requests=300"},
 	"qwen3-30b-a3b-h20":       {"workload.requests=100"},
 	"fabric-size-quick":       {"workload.requests=100"},
-	"ep-imbalance":            {"workload.requests=64", "workload.output.tokens=4", "workload.arrivals={process: poisson, rate: 500/s}"}, // at once, all would tie
+	"ep-imbalance":            atOnce,
+	"imbalance":               atOnce,
+	"oversubscription":        atOnce,
+	"two-batch":               atOnce,
+	"ecmp-collisions":         atOnce,
+	"slow-nic":                {"workload.requests=4", "workload.arrivals={process: poisson, rate: 500/s}"},
 	"kv-beside-ep":            {"workload.requests=100"},
 	"llama-3.1-70b-h800-pd":   {"workload.requests=300"},
 	"azure-replay":            {"workload.trace.path=../workload/testdata/azure_2023.csv"},
