@@ -21,7 +21,7 @@ var readings = []struct {
 	{"1 query token, KV 4,989", []string{"decode.mtp.query_tokens=1", "workload.prompt={dist: fixed, tokens: 4733}"}},
 }
 
-// The tables of docs/validation-compute.md are what comes out. They stand between
+// The tables of docs/validation.md are what comes out. They stand between
 // the lines "<!-- name -->" and "<!-- /name -->".
 func TestDocument(t *testing.T) {
 	_, rows := all(t)
@@ -34,7 +34,7 @@ func TestDocument(t *testing.T) {
 		require.NoError(t, err)
 		b.WriteString("| " + strings.Join([]string{r.what, Figure(got[0].Simulated), Percent(got[0].ErrorPct), Figure(got[1].Simulated)}, " | ") + " |\n")
 	}
-	const file = "../docs/validation-compute.md"
+	const file = "../docs/validation.md"
 	// What the page says in short is what the tables say.
 	v := Judge(rows)
 	var worst, left, lowLatency, transfer float64

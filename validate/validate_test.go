@@ -15,7 +15,7 @@ import (
 	"github.com/tgssim/tgssim/scenarios"
 )
 
-var update = flag.Bool("update", false, "rewrite testdata and the tables of docs/validation-compute.md")
+var update = flag.Bool("update", false, "rewrite testdata and the tables of docs/validation.md")
 
 // all runs every target, once for all tests.
 func all(t *testing.T) ([]*scenarios.Scenario, []Row) {
