@@ -207,7 +207,7 @@ func TestYAML(t *testing.T) {
 
 var seeds = []string{
 	"", "0", "80GB", "64KiB", "4096B", "1e9B", "-1.5e3KB", "400Gbps", "50GB/s", "3.35e12B/s", "20/s", "90/min", "1e-400/s",
-	"1e999999999B", "9223372036854775807B", "9007199254740993B", "+.e", "0x1p3B", "1_0B", "5EB", "١B", "1e+B", "\x00", "1B\n",
+	"1e999999999B", "9223372036854775807B", "9007199254740993B", "+.e", "0x1p3B", "1_0B", "5EB", "١B", "1e+B", "\x00", "1B\n", "0E10000000000000000000",
 }
 
 // fuzzWhole checks a reader of whole numbers: what it accepts prints and reads
@@ -238,7 +238,11 @@ func fuzzWhole(f *testing.F, read func(string) (int64, string, error), table []m
 			}
 		}
 		exact, _, err := big.ParseFloat(num, 10, 2000, big.ToNearestEven)
-		require.NoError(t, err, text)
+		if err != nil { // an exponent beyond 64 bits, so nothing but zero can be meant
+			require.Regexp(t, `^[+-]?[0.]+[eE]`, num)
+			require.Zero(t, v, text)
+			return
+		}
 		exact.Mul(exact, new(big.Float).SetInt64(size))
 		diff := exact.Sub(exact, new(big.Float).SetInt64(v))
 		require.Less(t, diff.Abs(diff).Cmp(big.NewFloat(1e-30)), 1, "%q read as %d", text, v)
