@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+
+	"github.com/tgssim/tgssim/internal/atomicfile"
 )
 
 // The files of a comparison's folder, beside A.yaml, B.yaml and so on, the resolved
@@ -193,42 +195,17 @@ func CheckTarget(dir string) error {
 	return nil
 }
 
-// Write writes a folder: first beside it, under a hidden name, and then put in its
-// place by renaming, so that it is never half written.
+// Write writes a folder, whole or not at all.
 func (r *Result) Write(dir, version string) error {
 	if err := CheckTarget(dir); err != nil {
 		return err
 	}
-	target, err := filepath.Abs(dir)
-	if err != nil {
-		return err
-	}
-	parent, base := filepath.Split(target)
-	if err := os.MkdirAll(parent, 0o755); err != nil {
-		return err
-	}
-	tmp, err := os.MkdirTemp(parent, "."+base+".tmp-")
-	if err != nil {
-		return err
-	}
-	defer os.RemoveAll(tmp) // nothing is left there when all went well
-	if err := r.fill(tmp, version); err != nil {
-		return fmt.Errorf("writing %s: %w", dir, err)
-	}
-	if err := os.Chmod(tmp, 0o755); err != nil {
-		return err
-	}
-	old := tmp + "-old"
-	if err := os.Rename(target, old); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	if err := os.Rename(tmp, target); err != nil {
-		if back := os.Rename(old, target); back != nil && !errors.Is(back, fs.ErrNotExist) {
-			err = errors.Join(err, back)
+	return atomicfile.Folder(dir, func(tmp string) error {
+		if err := r.fill(tmp, version); err != nil {
+			return fmt.Errorf("writing %s: %w", dir, err)
 		}
-		return err
-	}
-	return os.RemoveAll(old)
+		return nil
+	})
 }
 
 func (r *Result) fill(dir, version string) error {

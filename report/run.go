@@ -15,6 +15,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/tgssim/tgssim/internal/atomicfile"
 	"github.com/tgssim/tgssim/metrics"
 )
 
@@ -113,11 +114,8 @@ type timingJSON struct {
 	CPUs         int     `json:"cpus"`
 }
 
-// WriteRun writes a run folder. Everything is first written to a hidden folder
-// beside dir and then put in its place by renaming, so that dir is the old run,
-// the new one or, for an instant, not there, and never half of either. A killed
-// process leaves at most hidden .NAME.tmp-* folders behind. A folder that holds
-// an earlier run is replaced as a whole; any other that is not empty is refused.
+// WriteRun writes a run folder, whole or not at all. A folder that holds an
+// earlier run is replaced as a whole; any other that is not empty is refused.
 func WriteRun(dir string, r Run) error {
 	if r.Result == nil {
 		return errors.New("report: a run without a result")
@@ -126,24 +124,14 @@ func WriteRun(dir string, r Run) error {
 	if err != nil {
 		return err
 	}
-	parent, base := filepath.Split(target)
-	if err := os.MkdirAll(parent, 0o755); err != nil {
-		return err
-	}
-	tmp, err := os.MkdirTemp(parent, "."+base+".tmp-")
-	if err != nil {
-		return err
-	}
-	defer os.RemoveAll(tmp) // nothing is left there when all went well
-	f := folder{dir: tmp}
-	f.writeAll(&r)
-	if f.err != nil {
-		return fmt.Errorf("writing %s: %w", dir, f.err)
-	}
-	if err := os.Chmod(tmp, 0o755); err != nil {
-		return err
-	}
-	return replace(target, tmp)
+	return atomicfile.Folder(target, func(tmp string) error {
+		f := folder{dir: tmp}
+		f.writeAll(&r)
+		if f.err != nil {
+			return fmt.Errorf("writing %s: %w", dir, f.err)
+		}
+		return nil
+	})
 }
 
 // place finds the folder that dir means and makes sure that it may be replaced.
@@ -218,23 +206,6 @@ func parseManifest(text []byte) (*Manifest, error) {
 		return nil, fmt.Errorf("its %s has format %d; this version knows 1 to %d", ManifestFile, m.Format, format)
 	}
 	return &m, nil
-}
-
-// replace puts tmp in the place of target. Should that fail half way, the old
-// folder goes back to its place.
-func replace(target, tmp string) error {
-	old := tmp + "-old"
-	err := os.Rename(target, old)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return os.Rename(tmp, target)
-	case err != nil:
-		return err
-	}
-	if err := os.Rename(tmp, target); err != nil {
-		return errors.Join(err, os.Rename(old, target))
-	}
-	return os.RemoveAll(old)
 }
 
 // A folder is a run folder being written; the first error stops it.

@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/tgssim/tgssim/internal/atomicfile"
 	"github.com/tgssim/tgssim/internal/config"
 	"github.com/tgssim/tgssim/scenarios"
 )
@@ -254,7 +255,7 @@ func (f *Folder) writeScenario() error {
 	if e, err := hashFile(f.path(ScenarioFile)); err == nil && e.SHA256 == f.id.ScenarioSHA256 {
 		return nil
 	}
-	return writeFile(f.path(ScenarioFile), text(f.text))
+	return atomicfile.File(f.path(ScenarioFile), atomicfile.Bytes(f.text))
 }
 
 // compare names the first thing in which the sweep of the folder differs.
@@ -419,17 +420,17 @@ func (f *Folder) Write(parquet bool) error {
 		m.Files = append(m.Files, e)
 		return err
 	}
-	err := writeFile(f.path(JSONFile), f.writeJSON)
+	err := atomicfile.File(f.path(JSONFile), f.writeJSON)
 	if err == nil {
-		err = writeFile(f.path(CSVFile), func(w io.Writer) error { return f.writeCSV(w, &m.Failed) })
+		err = atomicfile.File(f.path(CSVFile), func(w io.Writer) error { return f.writeCSV(w, &m.Failed) })
 	}
 	if err == nil {
-		err = writeFile(f.path(TimingFile), f.writeTiming)
+		err = atomicfile.File(f.path(TimingFile), f.writeTiming)
 	}
 	names := []string{ScenarioFile, CSVFile, JSONFile}
 	if err == nil && parquet {
 		names = append(names, ParquetFile)
-		err = writeFile(f.path(ParquetFile), f.writeParquet)
+		err = atomicfile.File(f.path(ParquetFile), f.writeParquet)
 	}
 	for _, name := range names {
 		if err == nil {
@@ -455,5 +456,5 @@ func (f *Folder) Write(parquet bool) error {
 	if err := e.Encode(m); err != nil {
 		return err
 	}
-	return writeFile(f.path(ManifestFile), text(out.Bytes()))
+	return atomicfile.File(f.path(ManifestFile), atomicfile.Bytes(out.Bytes()))
 }

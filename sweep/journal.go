@@ -10,7 +10,8 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
+
+	"github.com/tgssim/tgssim/internal/atomicfile"
 )
 
 // The journal holds one line per finished run, in the order in which they
@@ -93,7 +94,7 @@ func createJournal(name string, id identity, runs int) (*journal, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := writeFile(name, text(line)); err != nil {
+	if err := atomicfile.File(name, atomicfile.Bytes(line)); err != nil {
 		return nil, err
 	}
 	f, err := os.OpenFile(name, os.O_RDWR, 0)
@@ -205,44 +206,3 @@ func (j *journal) outcome(run int) (*Outcome, error) {
 }
 
 func (j *journal) close() error { return j.file.Close() }
-
-// writeFile writes a file that is there whole or not at all, even after a power
-// failure.
-func writeFile(name string, fill func(w io.Writer) error) error {
-	dir := filepath.Dir(name)
-	f, err := os.CreateTemp(dir, "."+filepath.Base(name)+".tmp-")
-	if err != nil {
-		return err
-	}
-	err = fill(f)
-	if err == nil {
-		err = f.Sync()
-	}
-	if err == nil {
-		err = f.Chmod(0o644)
-	}
-	if err = errors.Join(err, f.Close()); err == nil {
-		err = os.Rename(f.Name(), name)
-	}
-	if err != nil {
-		return errors.Join(err, os.Remove(f.Name()))
-	}
-	return syncDir(dir)
-}
-
-// text writes a file's whole text.
-func text(data []byte) func(w io.Writer) error {
-	return func(w io.Writer) error {
-		_, err := w.Write(data)
-		return err
-	}
-}
-
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	_ = d.Sync() // some file systems cannot, and do without
-	return d.Close()
-}

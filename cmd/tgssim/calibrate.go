@@ -15,6 +15,7 @@ import (
 
 	"github.com/tgssim/tgssim/calibrate"
 	"github.com/tgssim/tgssim/compute"
+	"github.com/tgssim/tgssim/internal/atomicfile"
 	"github.com/tgssim/tgssim/internal/config"
 )
 
@@ -79,7 +80,7 @@ func runCalibrate(cmd *cobra.Command, f *calibrateFlags, file string) error {
 		if err != nil {
 			return err
 		}
-		if err := writeWhole(f.out, text); err != nil {
+		if err := atomicfile.File(f.out, atomicfile.Bytes(text)); err != nil {
 			return invalid(fmt.Errorf("cannot write %s: %w", f.out, causeOf(err)))
 		}
 	}

@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -16,6 +15,7 @@ import (
 
 	"github.com/tgssim/tgssim/experiment"
 	"github.com/tgssim/tgssim/fabric/packet"
+	"github.com/tgssim/tgssim/internal/atomicfile"
 	"github.com/tgssim/tgssim/metrics"
 	"github.com/tgssim/tgssim/scenarios"
 	"github.com/tgssim/tgssim/sim"
@@ -84,13 +84,13 @@ func runNet(cmd *cobra.Command, f *netFlags, ref string) error {
 		return fmt.Errorf("run stopped: %w", interrupted(err))
 	}
 	if f.flows != "" {
-		if err := writeWhole(f.flows, flowsCSV(r)); err != nil {
-			return err
+		if err := atomicfile.File(f.flows, atomicfile.Bytes(flowsCSV(r))); err != nil {
+			return fmt.Errorf("cannot write %s: %w", f.flows, err)
 		}
 	}
 	if f.ports != "" {
-		if err := writeWhole(f.ports, portsCSV(t.Graph, r.Ports)); err != nil {
-			return err
+		if err := atomicfile.File(f.ports, atomicfile.Bytes(portsCSV(t.Graph, r.Ports))); err != nil {
+			return fmt.Errorf("cannot write %s: %w", f.ports, err)
 		}
 	}
 	s := summarise(fabric, r)
@@ -234,20 +234,6 @@ func canWrite(name string) error {
 		return fmt.Errorf("cannot write %s: %s is not a folder", name, filepath.Dir(name))
 	}
 	return nil
-}
-
-// writeWhole writes a file that appears whole or not at all.
-func writeWhole(name string, data []byte) error {
-	f, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+".tmp-")
-	if err != nil {
-		return fmt.Errorf("cannot write %s: %w", name, err)
-	}
-	defer os.Remove(f.Name()) // nothing is left there when all went well
-	_, err = f.Write(data)
-	if err := errors.Join(err, f.Chmod(0o644), f.Close()); err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), name)
 }
 
 // counterRows is the packet engine's counters as a table.

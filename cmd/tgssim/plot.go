@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/tgssim/tgssim/internal/atomicfile"
 	"github.com/tgssim/tgssim/plot"
 )
 
@@ -78,7 +79,10 @@ func (f *plotFlags) run(cmd *cobra.Command, dirs []string) error {
 	if err != nil {
 		return err
 	}
-	if err := replaceFile(out, data); err != nil {
+	if err := os.MkdirAll(filepath.Dir(out), 0o755); err != nil {
+		return err
+	}
+	if err := atomicfile.File(out, atomicfile.Bytes(data)); err != nil {
 		return err
 	}
 	q := &printer{w: cmd.OutOrStdout()}
@@ -110,29 +114,4 @@ func (f *plotFlags) target(cmd *cobra.Command, dirs []string) (string, error) {
 		}
 	}
 	return f.out, nil
-}
-
-// replaceFile writes a file beside its place and renames it, so that there is
-// never half of it.
-func replaceFile(name string, data []byte) (err error) {
-	dir, base := filepath.Split(name)
-	if dir != "" {
-		if err := os.MkdirAll(dir, 0o755); err != nil {
-			return err
-		}
-	}
-	tmp, err := os.CreateTemp(filepath.Clean(dir+"."), "."+base+".tmp-")
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, os.Remove(tmp.Name()))
-		}
-	}()
-	_, err = tmp.Write(data)
-	if err = errors.Join(err, tmp.Chmod(0o644), tmp.Close()); err != nil {
-		return err
-	}
-	return os.Rename(tmp.Name(), name)
 }

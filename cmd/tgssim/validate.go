@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/tgssim/tgssim/internal/atomicfile"
 	"github.com/tgssim/tgssim/internal/config"
 	"github.com/tgssim/tgssim/scenarios"
 	"github.com/tgssim/tgssim/validate"
@@ -178,7 +179,7 @@ func writeTargets(w io.Writer, dir string, names []string) error {
 		return invalid(err)
 	}
 	for i, n := range names {
-		if err := writeWhole(filepath.Join(dir, n+".yaml"), texts[i]); err != nil {
+		if err := atomicfile.File(filepath.Join(dir, n+".yaml"), atomicfile.Bytes(texts[i])); err != nil {
 			return invalid(fmt.Errorf("cannot write %s: %w", filepath.Join(dir, n+".yaml"), causeOf(err)))
 		}
 	}
