@@ -119,22 +119,6 @@ func TestLeavesAsk(t *testing.T) {
 // Uplinks that fail are left, wherever, and used again; what was lost is sent again.
 func TestLeavesSurviveFailures(t *testing.T) {
 	for _, link := range []string{"leaf0>spine2", "spine2>leaf15"} {
-		s := leafToLeaf(t, 1)
-		s.Packet.FaultDetection = 20 * sim.Microsecond
-		s.Packet.Transport.Timeout = 100 * sim.Microsecond
-		s.Packet.Faults = []Fault{{Link: link, At: 30 * sim.Microsecond}, {Link: link, At: 600 * sim.Microsecond, Rate: 1}}
-		b := newBench(t, s, build(t, ls128()))
-		for i := range topology.GPU(8) {
-			b.net.Send(fabric.Message{Src: i, Dst: 120 + i, Bytes: 30 * units.MB}, b)
-		}
-		up := b.net.graph.LinksBetween(b.net.graph.LeafOf(b.net.graph.NICOf(0)), b.net.firstSwitch+16+2)[0]
-		b.engine.RunUntil(60 * sim.Microsecond)
-		known := b.net.PortStats(up).Wire
-		b.engine.RunUntil(590 * sim.Microsecond)
-		require.Equal(t, known, b.net.PortStats(up).Wire, "%s is left", link)
-		b.engine.RunUntil(700 * sim.Microsecond)
-		require.Greater(t, b.net.PortStats(up).Wire, known, "%s is used again", link)
-		b.run()
-		require.Positive(t, b.net.Counters().Dropped[DropLinkDown])
+		underFailure(t, leafToLeaf(t, 1), link)
 	}
 }
