@@ -93,12 +93,13 @@ func (n *Network) NewCollective(spec fabric.CollectiveSpec) (fabric.Collective, 
 	return c, nil
 }
 
-// layOut sorts the shares into pairs.
+// layOut sorts the shares into pairs. A source begins with the GPU that follows it
+// and goes round, as collectives do, so that not all begin with the same one.
 func (c *collective) layOut(across, inside []fabric.Share, qps int64) error {
 	n := c.net
 	for _, shares := range [][]fabric.Share{across, inside} {
 		slices.SortStableFunc(shares, func(a, b fabric.Share) int {
-			return cmp.Or(cmp.Compare(a.Src, b.Src), cmp.Compare(a.Dst, b.Dst), cmp.Compare(a.Rank, b.Rank))
+			return cmp.Or(cmp.Compare(a.Src, b.Src), cmp.Compare(n.behind(a), n.behind(b)), cmp.Compare(a.Rank, b.Rank))
 		})
 		for i := 0; i < len(shares); {
 			first, end := shares[i], i
@@ -125,6 +126,11 @@ func (c *collective) layOut(across, inside []fabric.Share, qps int64) error {
 		}
 	}
 	return nil
+}
+
+// behind is how many GPUs after its source a share's destination comes.
+func (n *Network) behind(s fabric.Share) int {
+	return (int(s.Dst) - int(s.Src) + n.graph.GPUs()) % n.graph.GPUs()
 }
 
 // addPair adds the part that queue pair k of qps carries of the shares of two

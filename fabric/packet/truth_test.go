@@ -470,3 +470,21 @@ func TestBuckets(t *testing.T) {
 		last = k
 	}
 }
+
+// The ranks of an AllToAll do not begin with the same one: messages of one packet
+// take N-1 packet times and not up to twice that, and nowhere more than a few
+// wait.
+func TestAllToAllInTurn(t *testing.T) {
+	const n = 16
+	s := preset(t, "line-rate")
+	b := newBench(t, s, build(t, star(n, 400*units.Gbps)))
+	coll, err := b.net.NewCollective(allToAll("c", gpuRange(0, n), 4096*1000))
+	require.NoError(t, err)
+	coll.SetUnits(same(n, 1))
+	coll.Start(0, 0, b)
+	d := b.run()[0]
+	require.Equal(t, n*83_200*sim.Picosecond+2*sim.Microsecond, d.Arrived)
+	for l := range b.net.graph.Links {
+		require.LessOrEqual(t, b.net.PortStats(topology.LinkID(l)).MaxDepth, units.Bytes(4160))
+	}
+}
