@@ -219,7 +219,7 @@ func engineNotes(network fabric.Network, engine string, trains int, written func
 	}
 	if written("packet.train") && trains > 1 {
 		notes = append(notes, fmt.Sprintf("packet.train moves up to %d packets as one: mean and p99 of completion times are within "+
-			"about 3 %% of single packets where docs/performance.md has measured them, but not where messages are shorter than a train.", trains))
+			"about 3 %% of single packets where docs/performance.md has measured them, AllToAlls of a few packets within 11 %%.", trains))
 	}
 	for _, x := range n.Notices() {
 		notes = append(notes, fmt.Sprintf("%s at %v: %s.", x.Kind, x.At, x.Text))
