@@ -17,6 +17,7 @@ import (
 
 	"github.com/tgssim/tgssim/internal/config"
 	"github.com/tgssim/tgssim/scenarios"
+	"github.com/tgssim/tgssim/sweep"
 )
 
 // tiny is a scenario of a few milliseconds in which replications differ.
@@ -94,6 +95,13 @@ func TestInertSetting(t *testing.T) {
 	require.Equal(t, "No difference: B is the same run as A, event by event, in all 3 replications, so congestion.algorithm never acted.",
 		r.Pairs[0].Verdict)
 	require.Equal(t, "congestion.algorithm=none", r.Plan.Variants[1].Label)
+}
+
+// What is compared is a column of a sweep, too.
+func TestMeasuresAreOfSweeps(t *testing.T) {
+	for _, m := range Measures() {
+		require.Contains(t, sweep.MeasureColumns(), m.Key)
+	}
 }
 
 // In the packet engine the same setting may act, and its measures are there.

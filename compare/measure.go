@@ -8,8 +8,7 @@ import (
 
 // A Measure is something that is compared.
 type Measure struct {
-	// Key is its name in summary.json, or that of one of the packet engine's
-	// measures; docs/metrics.md defines them all.
+	// Key is its name in summary.json; docs/metrics.md defines them all.
 	Key string
 	// Label is how it is printed, with the unit, after multiplication with scale.
 	Label string

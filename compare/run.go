@@ -9,7 +9,6 @@ import (
 	"sync/atomic"
 
 	"github.com/tgssim/tgssim/experiment"
-	"github.com/tgssim/tgssim/metrics"
 )
 
 // Options say how a comparison is executed. They change no figure.
@@ -36,7 +35,7 @@ type Run struct {
 	Saturation string `json:"saturation,omitempty"`
 	Lost       int    `json:"lost"`
 
-	values map[string]float64 // all numbers of the summary, and metrics.Ports
+	values map[string]float64 // all numbers of the summary
 }
 
 // Value is a measure of the run; ok is false when it is undefined.
@@ -106,7 +105,7 @@ func (p *Plan) run(ctx context.Context, i int, traces *experiment.Traces) (r Run
 	if err == nil {
 		var result *experiment.Result
 		if result, err = b.Run(ctx, nil); err == nil {
-			err = r.succeed(b, result)
+			err = r.succeed(result)
 		}
 	}
 	if err != nil {
@@ -116,33 +115,22 @@ func (p *Plan) run(ctx context.Context, i int, traces *experiment.Traces) (r Run
 }
 
 // succeed takes the numbers of a finished run.
-func (r *Run) succeed(b *experiment.Simulation, result *experiment.Result) error {
+func (r *Run) succeed(result *experiment.Result) error {
 	r.Fingerprint = fmt.Sprintf("%016x", result.Fingerprint)
 	s := &result.Summary
 	r.Saturation, r.Lost = s.Saturation, s.Failed
 	r.values = map[string]float64{}
-	take := func(x any) error {
-		text, err := json.Marshal(x)
-		if err != nil {
-			return err
-		}
-		var all map[string]any
-		if err := json.Unmarshal(text, &all); err != nil {
-			return err
-		}
-		for key, v := range all {
-			if n, ok := v.(float64); ok {
-				r.values[key] = n
-			}
-		}
-		return nil
-	}
-	if err := take(s); err != nil {
+	text, err := json.Marshal(s)
+	if err != nil {
 		return err
 	}
-	if result.Ports != nil {
-		if err := take(metrics.PortsOf(b.Graph, result.Ports)); err != nil {
-			return err
+	var all map[string]any
+	if err := json.Unmarshal(text, &all); err != nil {
+		return err
+	}
+	for key, v := range all {
+		if n, ok := v.(float64); ok {
+			r.values[key] = n
 		}
 	}
 	// The pieces of the mean TTFT in milliseconds: shares of different totals could

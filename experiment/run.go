@@ -260,11 +260,16 @@ func (b *Simulation) finish() (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
+	ports := portStats(b.Network, b.Graph)
+	if ports != nil {
+		sum := metrics.PortsOf(b.Graph, ports)
+		r.Summary.Ports = &sum
+	}
 	r.Notes = append(r.Notes, b.notes(usage)...)
 	return &Result{
 		Result:      r,
 		Inputs:      b.inputs,
-		Ports:       portStats(b.Network, b.Graph),
+		Ports:       ports,
 		Fingerprint: b.Engine.Fingerprint(),
 		Events:      b.Engine.Events(),
 		End:         end,

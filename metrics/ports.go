@@ -9,17 +9,17 @@ import (
 type Ports struct {
 	// MaxQueue is the longest queue of data of any port, and P99Queue the longest of
 	// the ports' 99th percentiles over time, in bytes.
-	MaxQueue float64 `json:"max_queue_bytes"`
-	P99Queue float64 `json:"p99_queue_bytes"`
+	MaxQueue int64 `json:"max_queue_bytes"`
+	P99Queue int64 `json:"p99_queue_bytes"`
 	// MarkedShare is the data packets that a switch port marked over those that it
 	// sent, all switch ports together; 0 when none were sent.
 	MarkedShare float64 `json:"marked_share"`
 	// Paused is for how long ports, NICs' included, were told to stop by PFC, summed
 	// over ports and priorities, in milliseconds; Pauses is how often.
 	Paused float64 `json:"paused_ms"`
-	Pauses float64 `json:"pauses"`
+	Pauses int64   `json:"pauses"`
 	// Dropped is the packets that switches refused.
-	Dropped float64 `json:"dropped_packets"`
+	Dropped int64 `json:"dropped_packets"`
 }
 
 // PortsOf sums up the statistics of ports of a graph.
@@ -29,15 +29,15 @@ func PortsOf(g *topology.Graph, ports []packet.PortStats) Ports {
 	for i := range ports {
 		p := &ports[i]
 		s.Paused += p.PausedFor.Milliseconds()
-		s.Pauses += float64(p.Pauses)
+		s.Pauses += p.Pauses
 		for _, n := range p.Dropped {
-			s.Dropped += float64(n)
+			s.Dropped += n
 		}
 		if g.Nodes[g.Links[p.Link].From].Kind <= topology.KindNIC {
 			continue
 		}
-		s.MaxQueue = max(s.MaxQueue, float64(p.MaxDepth))
-		s.P99Queue = max(s.P99Queue, float64(p.P99Depth))
+		s.MaxQueue = max(s.MaxQueue, int64(p.MaxDepth))
+		s.P99Queue = max(s.P99Queue, int64(p.P99Depth))
 		for c := range p.Packets {
 			sent += p.Packets[c]
 			marked += p.Marked[c]

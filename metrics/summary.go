@@ -167,6 +167,7 @@ type Summary struct {
 	MMRUplinks       *float64 `json:"mmr_uplinks"`
 	JFIDecodeTokens  *float64 `json:"jfi_decode_tokens"`
 	JFIDecodeKVBytes *float64 `json:"jfi_decode_kv_bytes"`
+	*Ports                    // nil but in the packet engine
 
 	// The verdicts.
 	ServedOverOffered  *float64 `json:"served_over_offered"`

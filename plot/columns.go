@@ -74,6 +74,30 @@ var columnLabels = map[string]column{
 	"fabric_wait_share_prefill":     {label: "Waiting for the fabric (share of prefill GPUs' busy time)"},
 	"fabric_wait_share_decode":      {label: "Waiting for the fabric (share of decode GPUs' busy time)"},
 	"kv_transfer_share_ttft":        {label: "KV transfer (share of TTFT)"},
+	"ttft_share_transfer_queue":     {label: "KV transfers behind other traffic (share of TTFT)"},
+	"gpu_time_prefill_dispatch":     {label: "Exposed dispatch (share of prefill GPU time)"},
+	"gpu_time_prefill_combine":      {label: "Exposed combine (share of prefill GPU time)"},
+	"gpu_time_decode_dispatch":      {label: "Exposed dispatch (share of decode GPU time)"},
+	"gpu_time_decode_combine":       {label: "Exposed combine (share of decode GPU time)"},
+	"dispatch_us_prefill":           {label: "Mean dispatch in prefill (\u00b5s)"},
+	"combine_us_prefill":            {label: "Mean combine in prefill (\u00b5s)"},
+	"dispatch_us_decode":            {label: "Mean dispatch in decode (\u00b5s)"},
+	"combine_us_decode":             {label: "Mean combine in decode (\u00b5s)"},
+	"comm_prefill_paths":            {label: "Uneven or narrow paths (share of prefill's AllToAll time)"},
+	"comm_prefill_contention":       {label: "Other traffic (share of prefill's AllToAll time)"},
+	"comm_decode_paths":             {label: "Uneven or narrow paths (share of decode's AllToAll time)"},
+	"comm_decode_contention":        {label: "Other traffic (share of decode's AllToAll time)"},
+	"tgs_cv_100ms":                  {label: "Variation of TGS over 100 ms (standard deviation over mean)"},
+	"tgs_worst_100ms":               {label: "TGS of the worst 100 ms (tokens/s per GPU)"},
+	"bursts":                        {label: "Bursts of arrivals"},
+	"bursts_unrecovered":            {label: "Bursts not recovered from"},
+	"burst_recovery_ms":             {label: "Mean recovery from a burst (ms)"},
+	"max_queue_bytes":               {label: "Longest queue of a switch port (bytes)"},
+	"p99_queue_bytes":               {label: "Longest 99th percentile of a switch port's queue (bytes)"},
+	"marked_share":                  {label: "Packets marked (share of all at switch ports)"},
+	"paused_ms":                     {label: "Ports paused by PFC, summed (ms)"},
+	"pauses":                        {label: "Pauses by PFC"},
+	"dropped_packets":               {label: "Packets dropped by switches"},
 	"jfi_uplinks":                   {label: "Fairness of the uplinks' load (Jain's index)"},
 	"mmr_uplinks":                   {label: "Largest load of an uplink over the mean"},
 	"prefill_busy":                  {label: "Busy prefill instances (share of time)"},
@@ -168,7 +192,8 @@ func sentence(s string) string {
 
 // isShare tells columns whose largest value is 1.
 func isShare(name string) bool {
-	return strings.Contains(name, "share") || strings.Contains(name, "attainment") || strings.HasPrefix(name, "jfi_")
+	return strings.Contains(name, "share") || strings.Contains(name, "attainment") ||
+		slices.ContainsFunc([]string{"jfi_", "gpu_time_", "comm_"}, func(prefix string) bool { return strings.HasPrefix(name, prefix) })
 }
 
 // find checks that a column is one of the table's or a key of its scenarios, and

@@ -19,6 +19,7 @@ import (
 	"github.com/tgssim/tgssim/report"
 	"github.com/tgssim/tgssim/scenarios"
 	"github.com/tgssim/tgssim/sim"
+	"github.com/tgssim/tgssim/sweep"
 )
 
 // runFolder runs a scenario of the library and writes its folder.
@@ -239,6 +240,10 @@ func TestEveryColumnHasALabel(t *testing.T) {
 		if strings.HasSuffix(name, "_ms") {
 			require.Contains(t, label, "(ms)", name)
 		}
+	}
+	for _, name := range sweep.MeasureColumns() {
+		_, own := columnLabels[name]
+		require.True(t, own || latency.MatchString(name) || name == "slo_met" || strings.HasSuffix(name, "verdict") || name == "saturation", name)
 	}
 	require.Equal(t, "99th percentile of TTFT (ms)", columnOf("p99_ttft_ms").label)
 	require.Equal(t, "KV post per message (\u00b5s)", columnOf("kv.post_per_message_us").label)

@@ -48,6 +48,7 @@ func TestDocsNameEverything(t *testing.T) {
 		CommSharesPrefill: &metrics.CommSharesPrefill{}, CommSharesDecode: &metrics.CommSharesDecode{},
 		AllToAllPrefill: &metrics.AllToAllPrefill{}, AllToAllDecode: &metrics.AllToAllDecode{},
 		ExpertLoadPrefill: &metrics.ExpertLoadPrefill{}, ExpertLoadDecode: &metrics.ExpertLoadDecode{},
+		Ports: &metrics.Ports{},
 	}
 	j, err := json.Marshal(full)
 	require.NoError(t, err)

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -156,6 +157,54 @@ func TestRowsAreRuns(t *testing.T) {
 	}
 }
 
+// What the packet engine's ports saw is in its rows and in no other engine's, with
+// the sums of its ports.
+func TestPortsAreInTheRows(t *testing.T) {
+	p := plan(t, "sweep: {axes: {network.engine: [packet, flow, ideal]}}\n", Request{Set: []string{
+		"prefill.instances=4", "decode.instances=4", "cluster.wiring=packed", "cluster.leaves=2", "cluster.oversubscription=8",
+		"workload.arrivals.rate=20/s",
+	}})
+	dir := filepath.Join(t.TempDir(), "s")
+	require.Zero(t, do(t, p, dir, false, Options{Parquet: true}))
+	text, err := os.ReadFile(filepath.Join(dir, ParquetFile))
+	require.NoError(t, err)
+	names, types, cells := readParquet(t, text)
+	lines := jsonLines(t, dir)
+	for i, row := range table(t, dir) {
+		s, err := p.Scenario(i)
+		require.NoError(t, err)
+		b, err := experiment.Build(s)
+		require.NoError(t, err)
+		r, err := b.Run(context.Background(), nil)
+		require.NoError(t, err)
+		for name, want := range map[string]func(metrics.Ports) string{
+			"max_queue_bytes": func(p metrics.Ports) string { return fmt.Sprint(p.MaxQueue) },
+			"p99_queue_bytes": func(p metrics.Ports) string { return fmt.Sprint(p.P99Queue) },
+			"marked_share":    func(p metrics.Ports) string { return fmt.Sprint(p.MarkedShare) },
+			"paused_ms":       func(p metrics.Ports) string { return fmt.Sprint(p.Paused) },
+			"pauses":          func(p metrics.Ports) string { return fmt.Sprint(p.Pauses) },
+			"dropped_packets": func(p metrics.Ports) string { return fmt.Sprint(p.Dropped) },
+		} {
+			cell := cells[i][slices.Index(names, name)]
+			if i > 0 {
+				require.Empty(t, row[name], name)
+				require.Empty(t, cell, name)
+				require.NotContains(t, string(lines[i].Summary), name)
+				continue
+			}
+			require.Equal(t, want(metrics.PortsOf(b.Graph, r.Ports)), row[name], name)
+			require.Equal(t, row[name], cell, "%s, %s", name, types[slices.Index(names, name)])
+			require.Contains(t, string(lines[i].Summary), `"`+name+`":`+row[name])
+		}
+		if i == 0 {
+			require.NotEqual(t, "0", row["max_queue_bytes"])
+		}
+		for _, name := range []string{"tgs_cv_100ms", "tgs_worst_100ms", "bursts"} {
+			require.NotEmpty(t, row[name], name)
+		}
+	}
+}
+
 func number(t testing.TB, s string) float64 {
 	t.Helper()
 	x, err := strconv.ParseFloat(s, 64)
@@ -241,12 +290,28 @@ func TestFailuresAreRows(t *testing.T) {
 
 // The columns that are said to be measures are, and no two are alike.
 func TestColumnsExist(t *testing.T) {
-	text, err := json.Marshal(metrics.Summary{TTFTShares: &metrics.TTFTShares{}})
-	require.NoError(t, err)
-	var keys map[string]any
-	require.NoError(t, json.Unmarshal(text, &keys))
+	kinds := map[string]reflect.Kind{}
+	var note func(reflect.Type)
+	note = func(t reflect.Type) {
+		for i := range t.NumField() {
+			f := t.Field(i)
+			k := f.Type
+			if k.Kind() == reflect.Pointer {
+				k = k.Elem()
+			}
+			if f.Anonymous {
+				note(k)
+				continue
+			}
+			kinds[f.Tag.Get("json")] = k.Kind()
+		}
+	}
+	note(reflect.TypeFor[metrics.Summary]())
+	whole := []reflect.Kind{reflect.Int, reflect.Int64}
 	for _, name := range summaryColumns {
-		require.Contains(t, keys, name)
+		require.Contains(t, kinds, name)
+		require.Equal(t, slices.Contains(whole, kinds[name]), kindOfMeasure(name) == kindInt, name)
+		require.Equal(t, kinds[name] == reflect.Float64, kindOfMeasure(name) == kindFloat, name)
 	}
 	names := reservedNames()
 	slices.Sort(names)

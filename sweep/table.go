@@ -18,10 +18,18 @@ var summaryColumns = []string{
 	"request_goodput", "slo_attainment", "slo_met",
 	"mean_ttft_ms", "median_ttft_ms", "p99_ttft_ms", "mean_itl_ms", "median_itl_ms", "p99_itl_ms",
 	"mean_tpot_ms", "p99_tpot_ms", "seconds_per_token", "tokens_per_s_per_user",
-	"batch_per_decode_gpu", "kv_transfer_share_ttft", "mean_kv_transfer_ms", "p99_kv_transfer_ms",
+	"batch_per_decode_gpu", "kv_transfer_share_ttft", "mean_kv_transfer_ms", "p99_kv_transfer_ms", "ttft_share_transfer_queue",
 	"exposed_comm_share_prefill", "exposed_comm_share_decode", "fabric_wait_share_prefill", "fabric_wait_share_decode",
+	"gpu_time_prefill_dispatch", "gpu_time_prefill_combine", "gpu_time_decode_dispatch", "gpu_time_decode_combine",
+	"dispatch_us_prefill", "combine_us_prefill", "dispatch_us_decode", "combine_us_decode",
+	"comm_prefill_paths", "comm_prefill_contention", "comm_decode_paths", "comm_decode_contention",
+	"tgs_cv_100ms", "tgs_worst_100ms", "bursts", "bursts_unrecovered", "burst_recovery_ms",
+	"max_queue_bytes", "p99_queue_bytes", "marked_share", "paused_ms", "pauses", "dropped_packets",
 	"saturation", "network_verdict",
 }
+
+// MeasureColumns lists the measures of sweep.csv.
+func MeasureColumns() []string { return slices.Clone(summaryColumns) }
 
 // clusterColumns are the columns of a Cluster, in the order of its fields.
 var clusterColumns = []string{
@@ -138,7 +146,8 @@ func (p *Plan) columns() []column {
 
 func kindOfMeasure(name string) kind {
 	switch name {
-	case "completed", "requests_rejected", "requests_unfinished":
+	case "completed", "requests_rejected", "requests_unfinished", "bursts", "bursts_unrecovered",
+		"max_queue_bytes", "p99_queue_bytes", "pauses", "dropped_packets":
 		return kindInt
 	case "slo_met":
 		return kindBool
