@@ -67,41 +67,25 @@ type HeadroomConfig struct {
 }
 
 // bufferPresets is the table of the presets.
-var bufferPresets = []struct {
-	name string
-	make func() BufferConfig
-}{
-	{"conweave", conweaveBuffer},
-	{"derived", derivedBuffer},
-	{"hpcc-ns3", hpccNS3Buffer},
-	{"sonic-tomahawk5", tomahawk5Buffer},
+var bufferPresets = presets[BufferConfig]{
+	{"conweave", "ConWeave's simulator: 9 MiB, alpha 1/16", conweaveBuffer},
+	{"derived", "a Tomahawk 5's memory, with enough headroom for every group", derivedBuffer},
+	{"hpcc-ns3", "HPCC's simulator: 16 MiB for every 50 Gb/s of a NIC, alpha 1/8", hpccNS3Buffer},
+	{"sonic-tomahawk5", "SONiC on a 128 x 400 Gb/s Tomahawk 5: 165 MB, alpha 1", tomahawk5Buffer},
 }
 
-// BufferPresets lists the names of the presets:
-//
-//	conweave         ConWeave's simulator
-//	derived          a Tomahawk 5's memory, with headroom by Headroom for every group
-//	hpcc-ns3         HPCC's simulator
-//	sonic-tomahawk5  SONiC's settings for a 128 x 400 Gb/s Tomahawk 5
-func BufferPresets() []string {
-	names := make([]string, len(bufferPresets))
-	for i, p := range bufferPresets {
-		names[i] = p.name
-	}
-	return names
-}
+// BufferPresets lists the names of the presets.
+func BufferPresets() []string { return bufferPresets.names() }
 
 // SetPreset sets every field to that of the named preset. An unknown name leaves
 // c alone and is an error that names the nearest one.
 func (c *BufferConfig) SetPreset(name string) error {
-	for _, p := range bufferPresets {
-		if p.name == name {
-			*c = p.make()
-			c.Preset = name
-			return nil
-		}
+	p, err := bufferPresets.find(name)
+	if err == nil {
+		*c = p
+		c.Preset = name
 	}
-	return unknownName("preset", name, BufferPresets())
+	return err
 }
 
 // DefaultBuffer is the preset "sonic-tomahawk5".

@@ -11,6 +11,10 @@ import (
 
 // Config chooses what paces flows and how switches signal congestion.
 type Config struct {
+	// Preset names the settings to start from, of all sections: see
+	// ConfigPresets. Presets of the sections, and what is written beside it,
+	// override it.
+	Preset string `yaml:"preset"`
 	// Algorithm is what paces a flow: see Algorithms.
 	Algorithm string `yaml:"algorithm"`
 	// DCQCN is used by "dcqcn".
@@ -34,9 +38,42 @@ type Config struct {
 	Buffer BufferConfig `yaml:"buffer"`
 }
 
-// DefaultConfig is DCQCN between a Tomahawk 5's buffer and the marking rule of
-// the HPCC repository.
+// configPresets is the table of the presets.
+var configPresets = presets[Config]{
+	{"lossless", "DCQCN and PFC, the default: alibaba's rate and marks, a Tomahawk 5's buffer", lossless},
+	{"pfc-only", "no congestion control and no window: PFC alone holds senders back", pfcOnly},
+	{"lossy", "DCQCN without PFC: full buffers drop, packet.transport.recovery repairs", lossy},
+	{"conweave", "dcqcn, ecn and buffer of ConWeave's simulator", allOf("conweave", "conweave", "conweave")},
+	{"hpcc-ns3", "dcqcn, ecn and buffer of the HPCC repository's simulator", allOf("hpcc-ns3", "alibaba", "hpcc-ns3")},
+	{"paper", "dcqcn and ecn of the DCQCN paper, buffer of lossless", allOf("paper", "paper", "sonic-tomahawk5")},
+	{"simai", "dcqcn and ecn of SimAI.conf, buffer of hpcc-ns3", allOf("simai", "simai", "hpcc-ns3")},
+	{"sonic-nvidia", "nobody has tuned anything: firmware defaults, SONiC's marks and buffer", allOf("nvidia", "sonic", "sonic-tomahawk5")},
+}
+
+// ConfigPresets lists the names of the presets.
+func ConfigPresets() []string { return configPresets.names() }
+
+// SetPreset sets every field to that of the named preset. An unknown name leaves
+// c alone and is an error that names the nearest one.
+func (c *Config) SetPreset(name string) error {
+	p, err := configPresets.find(name)
+	if err == nil {
+		*c = p
+		c.Preset = name
+	}
+	return err
+}
+
+// DefaultConfig is the preset "lossless".
 func DefaultConfig() Config {
+	c := lossless()
+	c.Preset = "lossless"
+	return c
+}
+
+// lossless is DCQCN between a Tomahawk 5's buffer and the marking rule of the HPCC
+// repository.
+func lossless() Config {
 	return Config{
 		Algorithm: "dcqcn",
 		DCQCN:     DefaultDCQCN(),
@@ -51,9 +88,36 @@ func DefaultConfig() Config {
 	}
 }
 
+// pfcOnly is a NIC that sends at line rate whenever it is not paused.
+func pfcOnly() Config {
+	c := lossless()
+	c.Algorithm, c.None.Window = "none", maxWindow
+	return c
+}
+
+func lossy() Config {
+	c := lossless()
+	c.Buffer.Lossless = nil
+	return c
+}
+
+// allOf is DCQCN, marks and buffers by the names of their presets.
+func allOf(dcqcn, ecn, buffer string) func() Config {
+	return func() Config {
+		c := lossless()
+		_ = c.DCQCN.SetPreset(dcqcn)
+		_ = c.ECN.SetPreset(ecn)
+		_ = c.Buffer.SetPreset(buffer)
+		return c
+	}
+}
+
 // Validate says what is wrong with c, as config.Problems, or nil.
 func (c Config) Validate() error {
 	var ps config.Problems
+	if c.Preset != "" {
+		oneOf(&ps, "preset", c.Preset, ConfigPresets())
+	}
 	oneOf(&ps, "algorithm", c.Algorithm, Algorithms())
 	ps.Nest("dcqcn", c.DCQCN.Validate())
 	ps.Nest("none", c.None.Validate())

@@ -28,6 +28,7 @@ func TestValidate(t *testing.T) {
 		key, says string
 		change    func(*Config)
 	}{
+		{"preset", "did you mean pfc-only?", func(c *Config) { c.Preset = "pfc_only" }},
 		{"algorithm", "did you mean dcqcn?", func(c *Config) { c.Algorithm = "dcqn" }},
 		{"algorithm", "known: dcqcn, none, hpcc, swift, credit, gse", func(c *Config) { c.Algorithm = "timely" }},
 		{"dcqcn.preset", "did you mean nvidia?", func(c *Config) { c.DCQCN.Preset = "nvdia" }},
@@ -63,6 +64,10 @@ func TestValidate(t *testing.T) {
 		{"ecn.thresholds[0].kmax", "100KB to 1GiB", func(c *Config) { c.ECN.Thresholds[0].Kmax = 99 * units.KB }},
 		{"ecn.thresholds[0].pmax", "0 to 1", func(c *Config) { c.ECN.Thresholds[0].Pmax = math.NaN() }},
 		{"ecn.thresholds[1].rate", "not above", func(c *Config) { c.ECN.Thresholds = append(c.ECN.Thresholds, c.ECN.Thresholds[0]) }},
+		{"ecn.kmin", "0B to 1GiB", func(c *Config) { c.ECN.Kmin = -1 }},
+		{"ecn.kmax", "99KB is below kmin, 100KB", func(c *Config) { c.ECN.Kmin, c.ECN.Kmax = 100*units.KB, 99*units.KB }},
+		{"ecn.pmax", "0 to 1", func(c *Config) { c.ECN.Pmax = 1.5 }},
+		{"ecn.pmax", "0 to 1", func(c *Config) { c.ECN.Pmax = math.NaN() }},
 		{"buffer.preset", "did you mean hpcc-ns3?", func(c *Config) { c.Buffer.Preset = "hpcc_ns3" }},
 		{"buffer.size", "1B to 1GiB", func(c *Config) { c.Buffer.Size = 0 }},
 		{"buffer.size_from", "0bps to", func(c *Config) { c.Buffer.SizeFrom = -1 }},
@@ -148,9 +153,77 @@ func TestPresets(t *testing.T) {
 	}
 	d, e, b := DefaultDCQCN(), DefaultECN(), DefaultBuffer()
 	require.EqualError(t, d.SetPreset("papper"), `"papper" is not a known preset; did you mean paper?`)
-	require.EqualError(t, e.SetPreset("x"), `"x" is not a known preset; known: alibaba, conweave, paper, simai, sonic`)
+	require.EqualError(t, e.SetPreset("x"), `"x" is not a known preset; known: alibaba, conweave, paper, simai, sonic, uet`)
 	require.EqualError(t, b.SetPreset("sonic-tomahawk"), `"sonic-tomahawk" is not a known preset; did you mean sonic-tomahawk5?`)
-	require.Equal(t, DefaultConfig(), Config{"dcqcn", d, DefaultNone(), DefaultHPCC(), DefaultSwift(), DefaultCredit(), DefaultGSE(), DefaultINT(), e, b}, "a refused name changes nothing")
+	require.Equal(t, DefaultConfig(), Config{"lossless", "dcqcn", d, DefaultNone(), DefaultHPCC(), DefaultSwift(), DefaultCredit(), DefaultGSE(), DefaultINT(), e, b}, "a refused name changes nothing")
+}
+
+// TestPresetList: every preset is found by its key, has a line of its own, and is
+// valid at any rate.
+func TestPresetList(t *testing.T) {
+	said := map[string]string{}
+	for _, p := range PresetList() {
+		require.NotEmpty(t, p.About, p.Name)
+		require.NotContains(t, said, p.About)
+		said[p.About] = p.Name
+		text := "preset: " + p.Name
+		if p.Key != "" {
+			text = p.Key + ": {" + text + "}"
+		}
+		tree, err := config.Parse("c.yaml", []byte(text))
+		require.NoError(t, err)
+		c := DefaultConfig()
+		require.NoError(t, tree.Decode(&c), text)
+		require.NoError(t, c.Validate(), text)
+		for _, rate := range []units.Rate{units.Gbps, 25 * units.Gbps, 400 * units.Gbps, 800 * units.Gbps, 1600 * units.Gbps, maxRate} {
+			require.NoError(t, c.ECN.Check(rate), text)
+			_, err := New(c, Line{rate, 4096})
+			require.NoError(t, err, text)
+		}
+	}
+}
+
+// TestWholePresets: what the presets of everything consist of.
+func TestWholePresets(t *testing.T) {
+	for _, tc := range []struct {
+		name, algorithm, dcqcn, ecn, buffer string
+		pfc                                 bool
+	}{
+		{"lossless", "dcqcn", "alibaba", "alibaba", "sonic-tomahawk5", true},
+		{"pfc-only", "none", "alibaba", "alibaba", "sonic-tomahawk5", true},
+		{"lossy", "dcqcn", "alibaba", "alibaba", "sonic-tomahawk5", false},
+		{"conweave", "dcqcn", "conweave", "conweave", "conweave", true},
+		{"hpcc-ns3", "dcqcn", "hpcc-ns3", "alibaba", "hpcc-ns3", true},
+		{"paper", "dcqcn", "paper", "paper", "sonic-tomahawk5", true},
+		{"simai", "dcqcn", "simai", "simai", "hpcc-ns3", true},
+		{"sonic-nvidia", "dcqcn", "nvidia", "sonic", "sonic-tomahawk5", true},
+	} {
+		var c Config
+		require.NoError(t, c.SetPreset(tc.name))
+		require.Equal(t, tc.name, c.Preset)
+		require.Equal(t, []string{tc.algorithm, tc.dcqcn, tc.ecn, tc.buffer}, []string{c.Algorithm, c.DCQCN.Preset, c.ECN.Preset, c.Buffer.Preset}, tc.name)
+		require.Equal(t, tc.pfc, len(c.Buffer.Lossless) > 0, tc.name)
+	}
+	require.Len(t, ConfigPresets(), 8)
+	c := DefaultConfig()
+	require.EqualError(t, c.SetPreset("losless"), `"losless" is not a known preset; did you mean lossless?`)
+	require.Equal(t, DefaultConfig(), c)
+}
+
+// TestOwnThresholds: kmin, kmax and pmax replace those of the table, and what they
+// contradict there is found where a port has it.
+func TestOwnThresholds(t *testing.T) {
+	c := DefaultECN()
+	c.Kmin, c.Pmax = 2*units.MB, 0.5
+	require.NoError(t, c.Validate())
+	require.Equal(t, ECNThresholds{400 * units.Gbps, 2 * units.MB, 6400 * units.KB, 0.5}, c.At(400*units.Gbps))
+	require.NoError(t, c.Check(400*units.Gbps))
+	require.EqualError(t, c.Check(100*units.Gbps), "kmin: ports of 100Gbps would have a kmin of 2MB above their kmax, 1600KB; write kmax, too")
+	c.Kmax = 3 * units.MB
+	require.NoError(t, c.Check(100*units.Gbps))
+	require.Equal(t, ECNThresholds{100 * units.Gbps, 2 * units.MB, 3 * units.MB, 0.5}, c.At(100*units.Gbps))
+	c.Kmin = 0
+	require.EqualError(t, c.Check(units.Tbps), "kmax: ports of 1Tbps would have a kmin of 4MB above their kmax, 3MB; write kmin, too")
 }
 
 // TestPresetsInYAML: what is written beside a preset overrides it, wherever it
@@ -183,6 +256,13 @@ func TestPresetsInYAML(t *testing.T) {
 	again, err := read(string(text))
 	require.NoError(t, err)
 	require.Equal(t, c, again)
+
+	c, err = read("ecn: {kmin: 100kB, preset: sonic}\npreset: lossy\nalgorithm: hpcc")
+	require.NoError(t, err)
+	require.NoError(t, want.SetPreset("lossy"))
+	require.NoError(t, want.ECN.SetPreset("sonic"))
+	want.Algorithm, want.ECN.Kmin = "hpcc", 100*units.KB
+	require.Equal(t, want, c, "sections are over the whole, keys over both")
 
 	_, err = read("dcqcn:\n  g: 0.5\n  preset: nvida")
 	require.EqualError(t, err, `c.yaml:3: dcqcn.preset: "nvida" is not a known preset; did you mean nvidia?`)

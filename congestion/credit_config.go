@@ -62,37 +62,23 @@ type CreditConfig struct {
 }
 
 // creditPresets is the table of the presets.
-var creditPresets = []struct {
-	name string
-	make func() CreditConfig
-}{
-	{"uec", uecCredit},
-	{"voq", voqCredit},
+var creditPresets = presets[CreditConfig]{
+	{"uec", "between NICs, after Ultra Ethernet's RCCC", uecCredit},
+	{"voq", "between the edges of a scheduled fabric, with containers as the grant", voqCredit},
 }
 
-// CreditPresets lists the names of the presets:
-//
-//	uec  between NICs, after Ultra Ethernet's RCCC
-//	voq  between the edges of a scheduled fabric, with containers as the grant
-func CreditPresets() []string {
-	names := make([]string, len(creditPresets))
-	for i, p := range creditPresets {
-		names[i] = p.name
-	}
-	return names
-}
+// CreditPresets lists the names of the presets.
+func CreditPresets() []string { return creditPresets.names() }
 
 // SetPreset sets every field to that of the named preset. An unknown name leaves
 // c alone and is an error that names the nearest one.
 func (c *CreditConfig) SetPreset(name string) error {
-	for _, p := range creditPresets {
-		if p.name == name {
-			*c = p.make()
-			c.Preset = name
-			return nil
-		}
+	p, err := creditPresets.find(name)
+	if err == nil {
+		*c = p
+		c.Preset = name
 	}
-	return unknownName("preset", name, CreditPresets())
+	return err
 }
 
 // DefaultCredit is the preset "uec".

@@ -132,42 +132,27 @@ type DCQCNConfig struct {
 }
 
 // dcqcnPresets is the table of the presets.
-var dcqcnPresets = []struct {
-	name string
-	make func() DCQCNConfig
-}{
-	{"alibaba", alibabaDCQCN},
-	{"hpcc-ns3", hpccNS3DCQCN},
-	{"nvidia", nvidiaDCQCN},
-	{"paper", paperDCQCN},
+var dcqcnPresets = presets[DCQCNConfig]{
+	{"alibaba", "the NIC's timers, R_AI and R_HAI in proportion to the line rate, CNPs paced per queue pair", alibabaDCQCN},
+	{"conweave", "ConWeave's simulator: as hpcc-ns3, R_AI 10 and R_HAI 25 Mb/s for every 25 Gb/s", conweaveDCQCN},
+	{"hpcc-ns3", "the HPCC repository's simulator: the same, and every acknowledgement is a CNP", hpccNS3DCQCN},
+	{"nvidia", "firmware defaults of an unchanged ConnectX (Mellanox): 300 us and 32,767 B, F = 1", nvidiaDCQCN},
+	{"paper", "SIGCOMM 2015, at 40 Gb/s: 50/55/55 us and 10 MB, F = 5", paperDCQCN},
+	{"simai", "SimAI.conf: as hpcc-ns3, 900 us, R_AI 50 and R_HAI 100 Mb/s at any rate", simaiDCQCN},
 }
 
-// DCQCNPresets lists the names of the presets:
-//
-//	alibaba   the NIC's timers with R_AI and R_HAI in proportion to the line
-//	          rate, as in the HPCC repository, and CNPs paced per queue pair
-//	hpcc-ns3  the same as its simulator has it: every acknowledgement is a CNP
-//	nvidia    what NVIDIA's tool prints for an unchanged ConnectX
-//	paper     SIGCOMM 2015, at 40 Gb/s
-func DCQCNPresets() []string {
-	names := make([]string, len(dcqcnPresets))
-	for i, p := range dcqcnPresets {
-		names[i] = p.name
-	}
-	return names
-}
+// DCQCNPresets lists the names of the presets.
+func DCQCNPresets() []string { return dcqcnPresets.names() }
 
 // SetPreset sets every field to that of the named preset. An unknown name leaves
 // c alone and is an error that names the nearest one.
 func (c *DCQCNConfig) SetPreset(name string) error {
-	for _, p := range dcqcnPresets {
-		if p.name == name {
-			*c = p.make()
-			c.Preset = name
-			return nil
-		}
+	p, err := dcqcnPresets.find(name)
+	if err == nil {
+		*c = p
+		c.Preset = name
 	}
-	return unknownName("preset", name, DCQCNPresets())
+	return err
 }
 
 // DefaultDCQCN is the preset "alibaba"; docs/decisions/0003 says why.
@@ -257,6 +242,23 @@ func hpccNS3DCQCN() DCQCNConfig {
 		ScaleFrom:                25 * units.Gbps,
 		MinRate:                  100 * units.Mbps,
 	}
+}
+
+// conweaveDCQCN is `run.py --cc dcqcn` of the ConWeave repository, whose NIC is
+// that of HPCC-ns3.
+func conweaveDCQCN() DCQCNConfig {
+	c := hpccNS3DCQCN()
+	c.RateAI, c.RateHAI = 10*units.Mbps, 25*units.Mbps
+	return c
+}
+
+// simaiDCQCN is SimAI.conf, whose NIC is that of HPCC-ns3, without its window of a
+// bandwidth-delay product (HAS_WIN 1, VAR_WIN 1): Window is in bytes.
+func simaiDCQCN() DCQCNConfig {
+	c := hpccNS3DCQCN()
+	c.IncreaseTimer = 900 * sim.Microsecond
+	c.RateAI, c.RateHAI, c.ScaleFrom = 50*units.Mbps, 100*units.Mbps, 0
+	return c
 }
 
 // alibabaDCQCN is hpccNS3DCQCN on NICs that send CNPs, with the NIC's interval.

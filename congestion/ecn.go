@@ -3,6 +3,7 @@ package congestion
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/tgssim/tgssim/internal/config"
 	"github.com/tgssim/tgssim/internal/units"
@@ -18,6 +19,11 @@ type ECNConfig struct {
 	// Proportional scales Kmin and Kmax of a port whose rate is not listed by its
 	// rate over the listed one. Otherwise it takes them as they are.
 	Proportional bool `yaml:"proportional"`
+	// Kmin, Kmax and Pmax replace those of every line, at every port whatever its
+	// rate; 0 keeps them. (A Kmin or Pmax of 0 is for Thresholds to say.)
+	Kmin units.Bytes `yaml:"kmin"`
+	Kmax units.Bytes `yaml:"kmax"`
+	Pmax float64     `yaml:"pmax"`
 }
 
 // ECNThresholds is the marking curve of ports of one rate: RED (Floyd and
@@ -34,50 +40,46 @@ type ECNThresholds struct {
 }
 
 // ecnPresets is the table of the presets.
-var ecnPresets = []struct {
-	name         string
-	proportional bool
-	thresholds   []ECNThresholds
-}{
-	// The HPCC repository's rule, 4 and 16 KB per Gb/s: Alibaba's production, its
-	// authors say.
-	{"alibaba", true, []ECNThresholds{{25 * units.Gbps, 100 * units.KB, 400 * units.KB, 0.2}}},
-	// ConWeave (SIGCOMM 2023), the same at every rate.
-	{"conweave", false, []ECNThresholds{{100 * units.Gbps, 100 * units.KB, 400 * units.KB, 0.2}}},
-	// DCQCN (SIGCOMM 2015) at 40 Gb/s; in proportion elsewhere, which is ours.
-	{"paper", true, []ECNThresholds{{40 * units.Gbps, 5 * units.KB, 200 * units.KB, 0.01}}},
-	// SimAI.conf, in proportion at 800 Gb/s, which is ours: its line for
-	// 1,600 Gb/s is an NVLink's.
-	{"simai", true, []ECNThresholds{
-		{25 * units.Gbps, 100 * units.KB, 400 * units.KB, 0.2},
-		{100 * units.Gbps, 400 * units.KB, 1600 * units.KB, 0.2},
-		{200 * units.Gbps, 300 * units.KB, 1200 * units.KB, 0.8},
-		{400 * units.Gbps, 800 * units.KB, 3200 * units.KB, 0.2},
-	}},
-	// SONiC's WRED profile AZURE_LOSSLESS, the same at every rate.
-	{"sonic", false, []ECNThresholds{{100 * units.Gbps, 1 * units.MiB, 2 * units.MiB, 0.05}}},
+var ecnPresets = presets[ECNConfig]{
+	// "Alibaba's production", its authors say.
+	{"alibaba", "the HPCC repository's rule, 4 and 16 KB per Gb/s: 1.6 and 6.4 MB at 400 Gb/s, Pmax 0.2", curves(true,
+		ECNThresholds{25 * units.Gbps, 100 * units.KB, 400 * units.KB, 0.2})},
+	{"conweave", "ConWeave (SIGCOMM 2023): 100 and 400 KB, Pmax 0.2, the same at every rate", curves(false,
+		ECNThresholds{100 * units.Gbps, 100 * units.KB, 400 * units.KB, 0.2})},
+	// In proportion elsewhere, which is ours.
+	{"paper", "DCQCN (SIGCOMM 2015): 5 and 200 KB at 40 Gb/s, Pmax 0.01, in proportion elsewhere", curves(true,
+		ECNThresholds{40 * units.Gbps, 5 * units.KB, 200 * units.KB, 0.01})},
+	// In proportion at 800 Gb/s, which is ours: its line for 1,600 Gb/s is an
+	// NVLink's.
+	{"simai", "SimAI.conf: 0.8 and 3.2 MB at 400 Gb/s, Pmax 0.2", curves(true,
+		ECNThresholds{25 * units.Gbps, 100 * units.KB, 400 * units.KB, 0.2},
+		ECNThresholds{100 * units.Gbps, 400 * units.KB, 1600 * units.KB, 0.2},
+		ECNThresholds{200 * units.Gbps, 300 * units.KB, 1200 * units.KB, 0.8},
+		ECNThresholds{400 * units.Gbps, 800 * units.KB, 3200 * units.KB, 0.2})},
+	{"sonic", "SONiC's WRED profile AZURE_LOSSLESS: 1 and 2 MiB, Pmax 0.05, the same at every rate", curves(false,
+		ECNThresholds{100 * units.Gbps, 1 * units.MiB, 2 * units.MiB, 0.05})},
+	// 21 and 81 packets of 4,150 B of the 101.2 in 400 Gb/s x 8.4 us.
+	{"uet", "uet-htsim: 20 and 80 % of a bandwidth-delay product of 8.4 us, 87 and 336 KB at 400 Gb/s, Pmax 1", curves(true,
+		ECNThresholds{400 * units.Gbps, 21 * 4150, 81 * 4150, 1})},
 }
 
-// ECNPresets lists the names of the presets: alibaba, conweave, paper, simai and
-// sonic.
-func ECNPresets() []string {
-	names := make([]string, len(ecnPresets))
-	for i, p := range ecnPresets {
-		names[i] = p.name
-	}
-	return names
+// curves makes a preset of curves.
+func curves(proportional bool, t ...ECNThresholds) func() ECNConfig {
+	return func() ECNConfig { return ECNConfig{Thresholds: slices.Clone(t), Proportional: proportional} }
 }
+
+// ECNPresets lists the names of the presets.
+func ECNPresets() []string { return ecnPresets.names() }
 
 // SetPreset sets every field to that of the named preset. An unknown name leaves
 // c alone and is an error that names the nearest one.
 func (c *ECNConfig) SetPreset(name string) error {
-	for _, p := range ecnPresets {
-		if p.name == name {
-			*c = ECNConfig{name, append([]ECNThresholds(nil), p.thresholds...), p.proportional}
-			return nil
-		}
+	p, err := ecnPresets.find(name)
+	if err == nil {
+		*c = p
+		c.Preset = name
 	}
-	return unknownName("preset", name, ECNPresets())
+	return err
 }
 
 // DefaultECN is the preset "alibaba".
@@ -105,6 +107,25 @@ func (c ECNConfig) Validate() error {
 		within(&ps, key("kmax"), t.Kmax, t.Kmin, maxQueue)
 		within(&ps, key("pmax"), t.Pmax, 0, 1)
 	}
+	within(&ps, "kmin", c.Kmin, 0, maxQueue)
+	within(&ps, "kmax", c.Kmax, 0, maxQueue)
+	within(&ps, "pmax", c.Pmax, 0, 1)
+	ps.Require(c.Kmax == 0 || c.Kmin <= c.Kmax, "kmax", "%v is below kmin, %v", c.Kmax, c.Kmin)
+	return ps.Err()
+}
+
+// Check says what is wrong with the marking curve of ports of a rate, as
+// config.Problems, or nil: a Kmin or Kmax of its own may contradict what
+// Thresholds say for the other.
+func (c ECNConfig) Check(rate units.Rate) error {
+	var ps config.Problems
+	if t := c.At(rate); t.Kmin > t.Kmax {
+		key, other := "kmin", "kmax"
+		if c.Kmin == 0 {
+			key, other = other, key
+		}
+		ps.Addf(key, "ports of %v would have a kmin of %v above their kmax, %v; write %s, too", rate, t.Kmin, t.Kmax, other)
+	}
 	return ps.Err()
 }
 
@@ -126,6 +147,15 @@ func (c ECNConfig) At(rate units.Rate) ECNThresholds {
 		t.Kmax = units.Bytes(math.RoundToEven(min(float64(t.Kmax)*by, float64(maxQueue))))
 	}
 	t.Rate = rate
+	if c.Kmin > 0 {
+		t.Kmin = c.Kmin
+	}
+	if c.Kmax > 0 {
+		t.Kmax = c.Kmax
+	}
+	if c.Pmax > 0 {
+		t.Pmax = c.Pmax
+	}
 	return t
 }
 

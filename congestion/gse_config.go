@@ -70,37 +70,23 @@ const (
 )
 
 // gsePresets is the table of the presets.
-var gsePresets = []struct {
-	name string
-	make func() GSEConfig
-}{
-	{"derived", derivedGSE},
-	{"pull", pullGSE},
+var gsePresets = presets[GSEConfig]{
+	{"derived", "16 KiB containers and grants, one bandwidth-delay product pushed", derivedGSE},
+	{"pull", "the same without a push: every byte waits for a grant", pullGSE},
 }
 
-// GSEPresets lists the names of the presets:
-//
-//	derived  16 KiB containers and grants, one bandwidth-delay product pushed
-//	pull     the same without a push: every byte waits for a grant
-func GSEPresets() []string {
-	names := make([]string, len(gsePresets))
-	for i, p := range gsePresets {
-		names[i] = p.name
-	}
-	return names
-}
+// GSEPresets lists the names of the presets.
+func GSEPresets() []string { return gsePresets.names() }
 
 // SetPreset sets every field to that of the named preset. An unknown name leaves
 // c alone and is an error that names the nearest one.
 func (c *GSEConfig) SetPreset(name string) error {
-	for _, p := range gsePresets {
-		if p.name == name {
-			*c = p.make()
-			c.Preset = name
-			return nil
-		}
+	p, err := gsePresets.find(name)
+	if err == nil {
+		*c = p
+		c.Preset = name
 	}
-	return unknownName("preset", name, GSEPresets())
+	return err
 }
 
 // DefaultGSE is the preset "derived".

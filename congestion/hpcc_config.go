@@ -41,37 +41,23 @@ type HPCCConfig struct {
 }
 
 // hpccPresets is the table of the presets.
-var hpccPresets = []struct {
-	name string
-	make func() HPCCConfig
-}{
-	{"hpcc-ns3", hpccNS3},
-	{"paper", paperHPCC},
+var hpccPresets = presets[HPCCConfig]{
+	{"hpcc-ns3", "`run.py --cc hpcc` of the HPCC repository", hpccNS3},
+	{"paper", "SIGCOMM 2019: five stages of additive increase", paperHPCC},
 }
 
-// HPCCPresets lists the names of the presets:
-//
-//	hpcc-ns3  `run.py --cc hpcc` of the HPCC repository
-//	paper     SIGCOMM 2019: five stages of additive increase
-func HPCCPresets() []string {
-	names := make([]string, len(hpccPresets))
-	for i, p := range hpccPresets {
-		names[i] = p.name
-	}
-	return names
-}
+// HPCCPresets lists the names of the presets.
+func HPCCPresets() []string { return hpccPresets.names() }
 
 // SetPreset sets every field to that of the named preset. An unknown name leaves
 // c alone and is an error that names the nearest one.
 func (c *HPCCConfig) SetPreset(name string) error {
-	for _, p := range hpccPresets {
-		if p.name == name {
-			*c = p.make()
-			c.Preset = name
-			return nil
-		}
+	p, err := hpccPresets.find(name)
+	if err == nil {
+		*c = p
+		c.Preset = name
 	}
-	return unknownName("preset", name, HPCCPresets())
+	return err
 }
 
 // DefaultHPCC is the preset "paper".

@@ -37,37 +37,23 @@ type INTConfig struct {
 }
 
 // intPresets is the table of the presets.
-var intPresets = []struct {
-	name string
-	make func() INTConfig
-}{
-	{"exact", exactINT},
-	{"hpcc-ns3", hpccNS3INT},
+var intPresets = presets[INTConfig]{
+	{"exact", "HPCC's 42 bytes per packet, without its rounding", exactINT},
+	{"hpcc-ns3", "the HPCC repository's: 1 ns, and at 400 Gb/s 2,048 B and 1,280 B", hpccNS3INT},
 }
 
-// INTPresets lists the names of the presets:
-//
-//	exact     HPCC's 42 bytes per packet, without its rounding
-//	hpcc-ns3  the HPCC repository's: 1 ns, and at 400 Gb/s 2,048 B and 1,280 B
-func INTPresets() []string {
-	names := make([]string, len(intPresets))
-	for i, p := range intPresets {
-		names[i] = p.name
-	}
-	return names
-}
+// INTPresets lists the names of the presets.
+func INTPresets() []string { return intPresets.names() }
 
 // SetPreset sets every field to that of the named preset. An unknown name leaves
 // c alone and is an error that names the nearest one.
 func (c *INTConfig) SetPreset(name string) error {
-	for _, p := range intPresets {
-		if p.name == name {
-			*c = p.make()
-			c.Preset = name
-			return nil
-		}
+	p, err := intPresets.find(name)
+	if err == nil {
+		*c = p
+		c.Preset = name
 	}
-	return unknownName("preset", name, INTPresets())
+	return err
 }
 
 // DefaultINT is the preset "exact".

@@ -56,37 +56,23 @@ type SwiftConfig struct {
 }
 
 // swiftPresets is the table of the presets.
-var swiftPresets = []struct {
-	name string
-	make func() SwiftConfig
-}{
-	{"derived", derivedSwift},
-	{"htsim", htsimSwift},
+var swiftPresets = presets[SwiftConfig]{
+	{"derived", "targets that follow from the path, line rate from the start", derivedSwift},
+	{"htsim", "csg-htsim's constants on a base target of 25 us", htsimSwift},
 }
 
-// SwiftPresets lists the names of the presets:
-//
-//	derived  targets that follow from the path, and line rate from the start
-//	htsim    csg-htsim's constants on a base target of 25 us
-func SwiftPresets() []string {
-	names := make([]string, len(swiftPresets))
-	for i, p := range swiftPresets {
-		names[i] = p.name
-	}
-	return names
-}
+// SwiftPresets lists the names of the presets.
+func SwiftPresets() []string { return swiftPresets.names() }
 
 // SetPreset sets every field to that of the named preset. An unknown name leaves
 // c alone and is an error that names the nearest one.
 func (c *SwiftConfig) SetPreset(name string) error {
-	for _, p := range swiftPresets {
-		if p.name == name {
-			*c = p.make()
-			c.Preset = name
-			return nil
-		}
+	p, err := swiftPresets.find(name)
+	if err == nil {
+		*c = p
+		c.Preset = name
 	}
-	return unknownName("preset", name, SwiftPresets())
+	return err
 }
 
 // DefaultSwift is the preset "derived".

@@ -78,6 +78,7 @@ func packetKeys() []change {
 		{key: "packet.faults[0].rate", value: "0.5", on: fault},
 		{key: "packet.fault_detection", value: "50us", on: fault},
 
+		{key: "congestion.preset", value: "pfc-only"},
 		{key: "congestion.algorithm", value: "none"},
 		{key: "congestion.none.window", value: "100kB", on: "congestion.algorithm=none"},
 		{key: "congestion.dcqcn.preset", value: "paper"},
@@ -184,6 +185,11 @@ func packetKeys() []change {
 		{key: "congestion.ecn.thresholds[0].kmin", value: "50kB", on: marks},
 		{key: "congestion.ecn.thresholds[0].kmax", value: "400kB", on: marks},
 		{key: "congestion.ecn.thresholds[0].pmax", value: "0.1", on: marks},
+		{key: "congestion.ecn.kmin", value: "50kB", on: marks},
+		{key: "congestion.ecn.kmin", value: "900kB", on: marks, does: refused},
+		{key: "congestion.ecn.kmax", value: "400kB", on: marks},
+		{key: "congestion.ecn.kmax", value: "50kB", on: marks, does: refused},
+		{key: "congestion.ecn.pmax", value: "0.1", on: marks},
 		{key: "congestion.ecn.proportional", value: "false", on: marks},
 
 		{key: "congestion.buffer.preset", value: "derived", on: pauses},

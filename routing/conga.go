@@ -36,17 +36,14 @@ type CONGAConfig struct {
 
 // congaPresets is the table of the presets.
 var congaPresets = []struct {
-	name string
-	make func() CONGAConfig
+	name, about string
+	make        func() CONGAConfig
 }{
-	{"conweave", conweaveCONGA},
-	{"paper", paperCONGA},
+	{"conweave", "for RDMA at 100 Gb/s and more", conweaveCONGA},
+	{"paper", "for TCP at 10 and 40 Gb/s", paperCONGA},
 }
 
-// CONGAPresets lists the names of the presets:
-//
-//	conweave  for RDMA at 100 Gb/s and more
-//	paper     for TCP at 10 and 40 Gb/s
+// CONGAPresets lists the names of the presets.
 func CONGAPresets() []string {
 	names := make([]string, len(congaPresets))
 	for i, p := range congaPresets {

@@ -64,21 +64,16 @@ type INTConfig struct {
 
 // intPresets is the table of the presets.
 var intPresets = []struct {
-	name string
-	make func() INTConfig
+	name, about string
+	make        func() INTConfig
 }{
-	{"flowlet", flowletINT},
-	{"greedy", greedyINT},
-	{"message", messageINT},
-	{"packet", packetINT},
+	{"flowlet", "moves flowlets, with margin, hold and two choices", flowletINT},
+	{"greedy", "every packet to the least busy of all paths: it herds", greedyINT},
+	{"message", "as flowlet, at the first packet of a message", messageINT},
+	{"packet", "as flowlet, at any packet", packetINT},
 }
 
-// INTPresets lists the names of the presets:
-//
-//	flowlet  moves flowlets, with margin, hold and two choices
-//	greedy   every packet to the least busy of all paths: it herds
-//	message  as flowlet, at the first packet of a message
-//	packet   as flowlet, at any packet
+// INTPresets lists the names of the presets.
 func INTPresets() []string {
 	names := make([]string, len(intPresets))
 	for i, p := range intPresets {

@@ -8,13 +8,15 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/tgssim/tgssim/congestion"
+	"github.com/tgssim/tgssim/routing"
 	"github.com/tgssim/tgssim/scenarios"
 )
 
 func newList() *cobra.Command {
 	list := &cobra.Command{
 		Use:   "list",
-		Short: "List the scenarios, fabrics, GPUs or models that are known",
+		Short: "List the scenarios, fabrics, GPUs, models or presets that are known",
 		Args:  knownCommand,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
@@ -26,6 +28,7 @@ func newList() *cobra.Command {
 		{"fabrics", "List the library's fabrics for pure traffic", all(listFabrics)},
 		{"gpus [NAME or PATH]...", "List the GPU profiles: what is fitted, from what, with which error", listGPUs},
 		{"models", "List the model catalogue: parameters and KV bytes per token", all(listModels)},
+		{"presets", "List the presets of congestion control, ECN, PFC and paths", all(listPresets)},
 	} {
 		var asJSON bool
 		args := exactly(0, "no arguments")
@@ -105,6 +108,37 @@ func described(what string, names []string, describe func(string) (string, error
 		}
 		data = append(data, scenarioRow{name, d})
 		l.rows = append(l.rows, []string{name, d})
+	}
+	l.data = data
+	return l, nil
+}
+
+type presetRow struct {
+	Key   string `json:"key"`
+	Name  string `json:"name"`
+	About string `json:"about"`
+}
+
+// listPresets lists what a key preset of a scenario may be.
+func listPresets() (listing, error) {
+	l := listing{
+		header: []string{"key", "name", "what it is"},
+		notes:  []string{"`--set KEY=NAME`, or KEY: NAME in a scenario; what is written beside a preset, or in a section of it, wins."},
+	}
+	var data []presetRow
+	add := func(key, name, about string) {
+		data = append(data, presetRow{key, name, about})
+		l.rows = append(l.rows, []string{key, name, about})
+	}
+	for _, p := range congestion.PresetList() {
+		key := "congestion.preset"
+		if p.Key != "" {
+			key = "congestion." + p.Key + ".preset"
+		}
+		add(key, p.Name, p.About)
+	}
+	for _, p := range routing.PresetList() {
+		add("packet.path."+p.Key+".preset", p.Name, p.About)
 	}
 	l.data = data
 	return l, nil

@@ -203,6 +203,9 @@ func New(s Settings, engine *sim.Engine, g *topology.Graph, seed uint64) (*Netwo
 	n.labelling = n.stamping || n.telemetry != nil || n.paying
 	n.learning = n.intPaths != nil || n.conga != nil
 	n.buffers = make([]*congestion.Buffer, len(g.Nodes)-int(n.firstSwitch))
+	if err := n.checkMarks(s.Congestion.ECN); err != nil {
+		return nil, nest("congestion.ecn", err)
+	}
 	if err := n.layBuffers(s.Congestion, n.nicRate()); err != nil {
 		return nil, nest("congestion.buffer", err)
 	}

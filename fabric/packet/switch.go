@@ -260,6 +260,18 @@ func bucketTop(b int) uint32 {
 	return uint32(uint64(2+(b-2)%2+1)<<(o-2) - 1)
 }
 
+// checkMarks says where the switches' ports have no marking curve.
+func (n *Network) checkMarks(c congestion.ECNConfig) error {
+	for l := range n.graph.Links {
+		if link := &n.graph.Links[l]; link.From >= n.firstSwitch {
+			if err := c.Check(link.Rate); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
 // layBuffers makes the switches' buffers.
 func (n *Network) layBuffers(c congestion.Config, nicRate units.Rate) error {
 	g := n.graph
