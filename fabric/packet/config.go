@@ -109,7 +109,7 @@ type TransportConfig struct {
 	// from packet to packet.
 	Recovery string `yaml:"recovery"`
 	// ReorderWindow is how many packets ahead of the next in order selective
-	// repeat accepts one; a multiple of 64.
+	// repeat accepts one; a multiple of 64. Senders have no more under way.
 	ReorderWindow int `yaml:"reorder_window"`
 	// ReorderTolerance is by how many packets a missing one must be overtaken to
 	// be taken for lost. 1 is right where nothing reorders; 0 is 1 on fixed paths

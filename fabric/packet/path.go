@@ -167,13 +167,17 @@ func (n *Network) windowOf(path []topology.LinkID) uint32 {
 }
 
 // inPackets is a window of so many bytes of payload, in packets: at least one,
-// and as good as unlimited for 0.
+// and as good as unlimited for 0, but with selective repeat no more than receivers
+// can remember: what is sent beyond that is thrown away, and nobody asks for it.
 func (n *Network) inPackets(bytes units.Bytes) uint32 {
-	const unlimited = 1 << 30
-	if bytes <= 0 {
-		return unlimited
+	most := uint32(1 << 30)
+	if n.selective {
+		most = n.reorderWindow
 	}
-	return uint32(min(max(1, (bytes-1)/units.Bytes(n.mtu)+1), unlimited))
+	if bytes <= 0 {
+		return most
+	}
+	return uint32(min(max(1, (bytes-1)/units.Bytes(n.mtu)+1), units.Bytes(most)))
 }
 
 // replyTime is what an acknowledgement or CNP takes back along a path, alone:

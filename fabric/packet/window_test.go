@@ -8,6 +8,7 @@ import (
 	"github.com/tgssim/tgssim/fabric"
 	"github.com/tgssim/tgssim/internal/units"
 	"github.com/tgssim/tgssim/sim"
+	"github.com/tgssim/tgssim/topology"
 )
 
 // A window that a controller shrinks below the packets that a receiver
@@ -44,5 +45,29 @@ func TestWindowBelowAckEvery(t *testing.T) {
 		rounds := sim.Time((packets - 1) / (1 + window))
 		const rtt = 4*sim.Microsecond + 2*83_200*sim.Picosecond + 2*1280*sim.Picosecond
 		require.InDelta(t, (rounds * (rtt + sim.Time(window)*83_200)).Microseconds(), d.Arrived.Microseconds(), 3)
+	}
+}
+
+// What receivers cannot remember is not sent: a message of many reorder windows
+// loses packets in a buffer that is far too small, and none for being too far ahead,
+// which nobody would ask for again before a timeout each.
+func TestSelectiveRepeatStaysInTheReorderWindow(t *testing.T) {
+	const senders, packets = 4, 4096
+	for _, algorithm := range []string{"dcqcn", "none"} {
+		s := preset(t, "default")
+		s.Congestion.Algorithm = algorithm
+		s.Congestion.Buffer.Lossless, s.Congestion.Buffer.Size = nil, 2*units.MiB
+		s.Packet.Transport.Recovery, s.Packet.Transport.ReorderWindow = RecoverySelective, 256
+		s.Packet.Transport.WindowBDP = 0
+		b := newBench(t, s, build(t, star(senders+1, 400*units.Gbps)))
+		for i := range senders {
+			b.net.Send(fabric.Message{Src: topology.GPU(1 + i), Bytes: packets * 4096}, b)
+		}
+		f := summarise(b.run())
+		k := b.net.Counters()
+		require.Positive(t, k.Dropped[DropQueue], algorithm)
+		require.Zero(t, k.Dropped[DropReorderWindow], algorithm)
+		const bound = senders * packets * 4178 * 8 / 400e3 // us, of the link to the receiver
+		require.Less(t, f.max, 5*bound, algorithm) // DCQCN has been cut far down by then
 	}
 }
