@@ -68,6 +68,6 @@ func TestSelectiveRepeatStaysInTheReorderWindow(t *testing.T) {
 		require.Positive(t, k.Dropped[DropQueue], algorithm)
 		require.Zero(t, k.Dropped[DropReorderWindow], algorithm)
 		const bound = senders * packets * 4178 * 8 / 400e3 // us, of the link to the receiver
-		require.Less(t, f.max, 5*bound, algorithm) // DCQCN has been cut far down by then
+		require.Less(t, f.max, 5*bound, algorithm)         // DCQCN has been cut far down by then
 	}
 }
