@@ -25,6 +25,7 @@ type DCQCN struct {
 	cutPeriodic            bool
 	clamp, clampAfterTime  bool
 	windowFollows          bool
+	gapFollows             bool
 	fast                   uint16
 	byteCounter            uint32
 	timer                  sim.Time
@@ -61,13 +62,13 @@ func NewDCQCN(c DCQCNConfig, line units.Rate) (*DCQCN, error) {
 		alphaPeriodic: c.AlphaUpdate == OnPeriod,
 		cutPeriodic:   c.RateDecrease == OnPeriod,
 		clamp:         c.ClampTargetRate, clampAfterTime: c.ClampTargetRateAfterTime,
-		windowFollows: c.WindowFollowsRate,
-		fast:          uint16(c.FastRecovery),
-		byteCounter:   uint32(c.ByteCounter),
-		timer:         c.IncreaseTimer,
-		alphaTimer:    c.AlphaTimer,
-		cutInterval:   c.DecreaseInterval,
-		g:             c.G, keep: 1 - c.G, initialAlpha: c.InitialAlpha,
+		windowFollows: c.WindowFollowsRate, gapFollows: c.GapFollowsRate,
+		fast:        uint16(c.FastRecovery),
+		byteCounter: uint32(c.ByteCounter),
+		timer:       c.IncreaseTimer,
+		alphaTimer:  c.AlphaTimer,
+		cutInterval: c.DecreaseInterval,
+		g:           c.G, keep: 1 - c.G, initialAlpha: c.InitialAlpha,
 		minFactor:   c.MinDecreaseFactor,
 		window:      c.Window,
 		cnpInterval: c.CNPInterval, cnpDelay: c.CNPDelay,
@@ -141,7 +142,8 @@ func (d *DCQCN) after(t sim.Time) sim.Time {
 
 // OnSend reports that the flow sends n bytes, headers included, beginning now,
 // and returns the earliest instant of its next packet: n bytes at the flow's rate
-// later. A change of rate meanwhile does not move that instant.
+// later. A change of rate meanwhile does not move that instant, unless the timer
+// makes it and DCQCNConfig.GapFollowsRate says so.
 func (d *DCQCN) OnSend(f *RP, now sim.Time, n units.Bytes) sim.Time {
 	if f.flags&rpLimited == 0 {
 		return now + sendTime(d.line, n)
@@ -150,7 +152,26 @@ func (d *DCQCN) OnSend(f *RP, now sim.Time, n units.Bytes) sim.Time {
 	if d.byteCounter != 0 {
 		d.countBytes(f, n)
 	}
-	return now + sendTime(f.rate, n)
+	next := now + sendTime(f.rate, n)
+	if d.gapFollows && next > f.timerAt {
+		return min(next, d.paced(*f, now, n))
+	}
+	return next
+}
+
+// paced is when a flow that is told nothing more has sent n bytes from now on, at
+// the rates that its timers make.
+func (d *DCQCN) paced(f RP, now sim.Time, n units.Bytes) sim.Time {
+	for {
+		at, next := now+sendTime(f.rate, n), d.NextDeadline(&f)
+		if at <= next {
+			return at
+		}
+		// A deadline is before the n bytes are through, so some are left.
+		n = max(1, n-units.Bytes(f.rate.BytesPerPicosecond()*float64(next-now)))
+		now = next
+		d.advance(&f, now)
+	}
 }
 
 // countBytes runs the byte counter. It stands still at line rate, where nothing is

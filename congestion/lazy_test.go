@@ -43,6 +43,7 @@ func anyDCQCN(t *rapid.T) (DCQCNConfig, units.Rate) {
 		InitialRate:              rapid.SampledFrom([]units.Rate{0, 0, 5 * units.Gbps}).Draw(t, "initial"),
 		Window:                   units.MB,
 		WindowFollowsRate:        true,
+		GapFollowsRate:           rapid.Bool().Draw(t, "gap follows"),
 	}
 	if c.IncreaseTimer == 0 && c.ByteCounter == 0 {
 		c.IncreaseTimer = 55 * sim.Microsecond
@@ -416,4 +417,35 @@ func TestSendTime(t *testing.T) {
 	for n := units.Bytes(1_152_920); n < 2_400_000; n += 97 { // about where a slow rate reaches Never
 		require.Equal(t, units.Rate(1).Time(n), sendTime(1, n))
 	}
+}
+
+// TestGapFollowsRate: the gap before a packet is what its bytes take at the rates
+// that the timers make of the flow's, and never longer than without.
+func TestGapFollowsRate(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		c, line := anyDCQCN(t)
+		c.MinRate, c.GapFollowsRate, c.RateDecrease = units.Mbps, true, OnCNP
+		d, err := NewDCQCN(c, line)
+		require.NoError(t, err)
+		c.GapFollowsRate = false
+		fixed, err := NewDCQCN(c, line)
+		require.NoError(t, err)
+		var f RP
+		d.Start(&f, 0)
+		for _, h := range anyHappenings(t) {
+			happen(fixed, &f, h)
+			one, other := f, f
+			n := units.Bytes(rapid.IntRange(1, 9000).Draw(t, "bytes"))
+			gap, most := d.OnSend(&one, h.at, n)-h.at, fixed.OnSend(&other, h.at, n)-h.at
+			require.Equal(t, other, one, "the state is the same")
+			require.LessOrEqual(t, gap, most)
+			sent, steps := 0., 1.
+			for at := h.at; at < h.at+gap; steps++ {
+				rate, until := d.Rate(&one, at), min(d.NextDeadline(&one), h.at+gap)
+				sent += rate.BytesPerPicosecond() * float64(until-at)
+				at = until
+			}
+			require.InDelta(t, float64(n), sent, 2*steps)
+		}
+	})
 }

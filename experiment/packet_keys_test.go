@@ -106,6 +106,7 @@ func packetKeys() []change {
 		{key: "congestion.dcqcn.scale_from", value: "100Gbps", on: rises},
 		{key: "congestion.dcqcn.release_at_line_rate", value: "true", does: idle,
 			why: "no sender is back at line rate before its transfer ends; congestion tests it"},
+		{key: "congestion.dcqcn.gap_follows_rate", value: "true", on: rises},
 		{key: "congestion.dcqcn.min_rate", value: "1Gbps"},
 		{key: "congestion.dcqcn.initial_rate", value: "100Gbps"},
 		{key: "congestion.dcqcn.window", value: "100kB"},

@@ -223,3 +223,18 @@ dcqcn: {preset: nvidia}
 4us   look        => rate=204069258440b/s target=400Gbps alpha=1023/1024*1019/1024^4
 5us   send 32767B => rate=302034629220b/s target=400Gbps stages=0/1
 5.5us send 32767B => rate=351017314610b/s target=400Gbps stages=0/2
+
+# 4,178 B at 100 Mb/s take 334.24 us. The timer makes it (0.1 + 400)/2 = 200.05 Gb/s
+# after 300 us, in which 3,750 B went: the other 428 B take 17.1157 ns.
+rp: a packet that waits goes earlier when the rate rises
+dcqcn: {preset: nvidia, initial_rate: 100Mbps}
+----
+0us start
+0us send 4178B => rate=100Mbps gap=300.017116us
+0us look       => rate=100Mbps next=300us
+
+rp: in HPCC-ns3 it waits as long as it was told
+dcqcn: {preset: hpcc-ns3, initial_rate: 100Mbps}
+----
+0us start
+0us send 4178B => gap=334.24us
