@@ -89,6 +89,7 @@ type DGSQ struct {
 	cursor  DGSQCursor
 	count   uint16 // packets of the open container
 	path    uint16 // its uplink
+	leaf    uint16 // and where it goes
 	open    bool
 	stopped bool // sources are stopped
 }
@@ -128,7 +129,7 @@ func (g *GSE) Send(q *DGSQ, now sim.Time, n units.Bytes, u *Uplinks, v UplinkVie
 		if !ok {
 			return GSETag{}, false, false
 		}
-		q.open, q.path = true, uint16(path)
+		q.open, q.path, q.leaf = true, uint16(path), uint16(v.Leaf)
 	}
 	tag = GSETag{
 		Container: q.cursor.next, Index: q.count, Prev: q.cursor.prev, Path: q.path,
@@ -145,7 +146,7 @@ func (g *GSE) Send(q *DGSQ, now sim.Time, n units.Bytes, u *Uplinks, v UplinkVie
 
 // close ends the open container. What it has not used of its uplink goes back.
 func (g *GSE) close(q *DGSQ, u *Uplinks) {
-	u.Close(int(q.path), g.container-q.filled)
+	u.Close(int(q.path), int(q.leaf), q.filled)
 	q.cursor = DGSQCursor{q.cursor.next + 1, q.count}
 	q.open, q.count, q.filled = false, 0, 0
 }

@@ -1,17 +1,21 @@
 package congestion
 
-import "github.com/tgssim/tgssim/internal/units"
+import (
+	"math"
+
+	"github.com/tgssim/tgssim/internal/units"
+)
 
 // Uplinks spreads the containers of a source over its uplinks, or over the paths
 // that it has to a destination.
 type Uplinks struct {
 	spray     string
-	container units.Bytes
+	container units.Bytes   // what is reserved for one
 	assigned  []units.Bytes // given to each: sent, and reserved for open containers
+	toward    []units.Bytes // the same of each leaf's traffic, leaf by leaf; nil without Weigh
+	slack     units.Bytes
 	down      []bool
 	turn      int
-	seed      uint64 // of draws; 0 takes turns
-	draws     uint64
 }
 
 // NewUplinks makes the state of a source with so many uplinks.
@@ -22,25 +26,46 @@ func (g *GSE) NewUplinks(n int) *Uplinks {
 	}
 }
 
+// Weigh has u look at where containers go as well, to one of so many leaves: of
+// the uplinks that are less than a packet above the least, one takes that which
+// has been given the fewest bytes towards the leaf. A source that serves many
+// destinations, which a leaf is, would otherwise leave to chance how the traffic
+// for each is spread, and it is each leaf's own links from the spines on which
+// that of several sources meets (per destination in turn: Cao et al.,
+// Per-packet load-balanced, low-latency routing for Clos-based data center
+// networks, CoNEXT 2013).
+func (u *Uplinks) Weigh(leaves int, packet units.Bytes) {
+	u.toward, u.slack = make([]units.Bytes, leaves*len(u.assigned)), packet
+	u.container = max(packet, u.container-u.container%packet) // an open one counts as a full one
+}
+
 // SetDown takes an uplink out of service or back. Open containers leave it with
-// their next packet. One that comes back is not given what it has missed.
+// their next packet.
 func (u *Uplinks) SetDown(i int, down bool) {
 	if u.down[i] && !down {
-		least, ok := units.Bytes(0), false
-		for k, d := range u.down {
-			if !d && (!ok || u.assigned[k] < least) {
-				least, ok = u.assigned[k], true
-			}
-		}
-		u.assigned[i] = max(u.assigned[i], least)
+		u.Rejoin(i)
 	}
 	u.down[i] = down
 }
 
-// Scatter has equally good uplinks drawn instead of taken in turn. Sources that
-// send in step, each to its own destination, would otherwise keep meeting on the
-// same uplinks for ever.
-func (u *Uplinks) Scatter(seed uint64) { u.seed = seed | 1 }
+// Rejoin says that an uplink leads somewhere again where it did not for a while: it
+// is not given what it has missed.
+func (u *Uplinks) Rejoin(i int) {
+	for at := 0; at < len(u.toward); at += len(u.assigned) {
+		u.rejoin(u.toward[at:at+len(u.assigned)], i)
+	}
+	u.rejoin(u.assigned, i)
+}
+
+func (u *Uplinks) rejoin(given []units.Bytes, i int) {
+	least, ok := units.Bytes(0), false
+	for k, b := range given {
+		if k != i && !u.down[k] && (!ok || b < least) {
+			least, ok = b, true
+		}
+	}
+	given[i] = max(given[i], least)
+}
 
 // An UplinkView is what a source knows of its uplinks at an instant, by uplink.
 type UplinkView struct {
@@ -49,6 +74,8 @@ type UplinkView struct {
 	// Avoid are those that do not lead to the destination at hand, because of a
 	// failure further on. Nil avoids none.
 	Avoid []bool
+	// Leaf is the destination's; see Weigh.
+	Leaf int
 }
 
 // usable says whether a container may take an uplink.
@@ -62,9 +89,11 @@ func (u *Uplinks) usable(i int, v UplinkView) bool {
 // With full containers and "least-sent" no two uplinks are ever more than a
 // container apart.
 func (u *Uplinks) Open(v UplinkView) (uplink int, ok bool) {
-	if u.seed != 0 && u.spray != SprayRoundRobin {
-		u.draws++
-		u.turn = int(uint64(Uniform(u.seed, u.draws)) * uint64(len(u.assigned)) >> 32)
+	limit := units.Bytes(math.MaxInt64)
+	for i, b := range u.assigned {
+		if u.usable(i, v) {
+			limit = min(limit, b+u.slack)
+		}
 	}
 	best := -1
 	for k := range u.assigned {
@@ -72,7 +101,7 @@ func (u *Uplinks) Open(v UplinkView) (uplink int, ok bool) {
 		if i >= len(u.assigned) {
 			i -= len(u.assigned)
 		}
-		if u.usable(i, v) && (best < 0 || u.before(i, best, v)) {
+		if u.usable(i, v) && (best < 0 || u.before(i, best, limit, v)) {
 			best = i
 		}
 	}
@@ -80,17 +109,40 @@ func (u *Uplinks) Open(v UplinkView) (uplink int, ok bool) {
 		return 0, false
 	}
 	u.turn = best + 1
-	u.assigned[best] += u.container
+	u.give(best, v.Leaf, u.container)
 	return best, true
 }
 
 // before says whether uplink i is better than one that comes before it in turn.
-func (u *Uplinks) before(i, best int, v UplinkView) bool {
+// Those that have been given up to limit are as good as equal.
+func (u *Uplinks) before(i, best int, limit units.Bytes, v UplinkView) bool {
 	if u.spray == SprayLeastQueue && v.Queues[i] != v.Queues[best] {
 		return v.Queues[i] < v.Queues[best]
 	}
-	return u.spray != SprayRoundRobin && u.assigned[i] < u.assigned[best]
+	if u.spray == SprayRoundRobin {
+		return false
+	}
+	if a, b := max(u.assigned[i], limit), max(u.assigned[best], limit); a != b {
+		return a < b
+	}
+	if u.toward == nil {
+		return false
+	}
+	at := v.Leaf * len(u.assigned)
+	return u.toward[at+i] < u.toward[at+best]
 }
 
-// Close gives back what a container has not used of its reservation.
-func (u *Uplinks) Close(uplink int, unused units.Bytes) { u.assigned[uplink] -= unused }
+// give counts what an uplink has been given towards a leaf.
+func (u *Uplinks) give(i, leaf int, n units.Bytes) {
+	u.assigned[i] += n
+	if u.toward != nil {
+		u.toward[leaf*len(u.assigned)+i] += n
+	}
+}
+
+// Close gives back what a container towards a leaf has not used of its reservation,
+// having sent so many bytes.
+func (u *Uplinks) Close(uplink, leaf int, sent units.Bytes) { u.give(uplink, leaf, sent-u.container) }
+
+// Bytes is the memory of it: 8 B a counter.
+func (u *Uplinks) Bytes() int64 { return 8 * int64(len(u.assigned)+len(u.toward)) }

@@ -1,6 +1,7 @@
 package congestion
 
 import (
+	"slices"
 	"testing"
 	"unsafe"
 
@@ -532,7 +533,7 @@ func TestUplinksStayEven(t *testing.T) {
 			used := g.container
 			if !full {
 				used = units.Bytes(rapid.IntRange(1, int(g.container)).Draw(t, "used"))
-				u.Close(i, g.container-used)
+				u.Close(i, 0, used)
 			}
 			sent[i] += used
 			low, high := sent[0], sent[0]
@@ -543,6 +544,63 @@ func TestUplinksStayEven(t *testing.T) {
 			require.LessOrEqual(t, high-low, g.container)
 		}
 	})
+}
+
+// However the containers of a source go to leaves, its uplinks are never more than a
+// container apart, and those of one leaf's traffic hardly more; without Weigh it is
+// many times as much.
+func TestUplinksAreWeighed(t *testing.T) {
+	g, err := NewGSE(DefaultGSE(), creditLine, gseRTT)
+	require.NoError(t, err)
+	const uplinks, leaves = 8, 16
+	run := func(weigh bool) (apart units.Bytes) {
+		u := g.NewUplinks(uplinks)
+		if weigh {
+			u.Weigh(leaves, toyPacket)
+		}
+		full := u.container
+		toward := make([]units.Bytes, uplinks*leaves)
+		for k := range uint64(20_000) {
+			leaf := int(Uniform(5, k)) * leaves >> 32
+			i, ok := u.Open(UplinkView{Leaf: leaf})
+			require.True(t, ok)
+			u.Close(i, leaf, full)
+			toward[leaf*uplinks+i] += full
+			require.LessOrEqual(t, slices.Max(u.assigned)-slices.Min(u.assigned), full)
+			each := toward[leaf*uplinks : (leaf+1)*uplinks]
+			apart = max(apart, (slices.Max(each)-slices.Min(each))/full)
+		}
+		if weigh {
+			require.Equal(t, toward, u.toward)
+			require.EqualValues(t, 8*(uplinks+uplinks*leaves), u.Bytes())
+		}
+		return apart
+	}
+	require.LessOrEqual(t, run(true), units.Bytes(4))
+	require.Greater(t, run(false), units.Bytes(20))
+}
+
+// An uplink that leads somewhere again is given its share, not what it has missed.
+func TestUplinksRejoin(t *testing.T) {
+	g, err := NewGSE(DefaultGSE(), creditLine, gseRTT)
+	require.NoError(t, err)
+	u := g.NewUplinks(4)
+	u.Weigh(2, toyPacket)
+	open := func(v UplinkView) (taken [4]int) {
+		for range 40 {
+			i, ok := u.Open(v)
+			require.True(t, ok)
+			u.Close(i, v.Leaf, u.container)
+			taken[i]++
+		}
+		return taken
+	}
+	require.Equal(t, [4]int{10, 10, 10, 10}, open(UplinkView{Leaf: 1}))
+	for _, taken := range open(UplinkView{Leaf: 1, Avoid: []bool{false, true, false, false}}) {
+		require.NotEqual(t, 10, taken)
+	}
+	u.Rejoin(1)
+	require.Equal(t, [4]int{10, 10, 10, 10}, open(UplinkView{Leaf: 1}))
 }
 
 func TestGSEState(t *testing.T) {

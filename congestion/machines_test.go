@@ -407,7 +407,7 @@ func (s uplinksStory) step(t *testing.T, words []string) given {
 			g["path"] = strconv.Itoa(p)
 		}
 	case "close":
-		s.u.Close(whole(t, words[1]), parse[units.Bytes](t, words[2]))
+		s.u.Close(whole(t, words[1]), 0, s.u.container-parse[units.Bytes](t, words[2]))
 	case "down", "up":
 		s.u.SetDown(whole(t, words[1]), words[0] == "down")
 	default:

@@ -105,7 +105,7 @@ func schemesTable(t *testing.T) string {
 		require.NoError(t, pull.Congestion.GSE.SetPreset("pull"))
 		row("GSE E2E without push", pull)
 		leaves := controlled(t, "gse")
-		leaves.Congestion.GSE.Mode, leaves.Packet.Transport.WindowBDP = congestion.ModeN2N, 2.5
+		leaves.Congestion.GSE.Mode, leaves.Packet.Transport.WindowBDP = congestion.ModeN2N, 1.25
 		row("GSE N2N", leaves)
 		require.NoError(t, leaves.Congestion.GSE.SetPreset("pull"))
 		leaves.Congestion.GSE.Mode = congestion.ModeN2N

@@ -90,8 +90,9 @@ const (
 type TransportConfig struct {
 	// WindowBDP bounds what a queue pair may have under way to so many
 	// bandwidth-delay products of its path, when congestion control is "none"
-	// with no window of its own; 0 is no bound. 1.25 is 126 packets on the
-	// reference's fabric, which used 128: line rate with a quarter to spare.
+	// with no window of its own, or when leaves do GSE, where the round trip has that
+	// of a request in it; 0 is no bound. 1.25 is 126 packets on the reference's
+	// fabric, which used 128: line rate with a quarter to spare.
 	WindowBDP float64 `yaml:"window_bdp"`
 	// AckBytes is an acknowledgement or CNP on the wire: 86 B are Ethernet 14,
 	// IPv4 20, UDP 8, BTH 12, AETH 4, ICRC 4, FCS 4, preamble 8 and gap 12.

@@ -198,9 +198,11 @@ func (n *Network) wireOf(q *sender, from, to uint32) units.Bytes {
 }
 
 // ask requests credit for what has not been asked for, when it is time.
-func (n *Network) ask(at uint32, now sim.Time) {
-	c := n.credits
-	if total, ok := n.creditOf(&c.lanes[at], now).Request(c.config.RequestBytes); ok {
+func (n *Network) ask(at uint32, now sim.Time) { n.askFor(at, n.credits.config.RequestBytes, now) }
+
+// askFor does, when that is at least so much.
+func (n *Network) askFor(at uint32, least units.Bytes, now sim.Time) {
+	if total, ok := n.creditOf(&n.credits.lanes[at], now).Request(least); ok {
 		n.count.CreditRequests++
 		n.tellReceiver(evRequest, at, total)
 	}

@@ -44,10 +44,11 @@ func (n *Network) layContainers(l *lane, at uint32, s *sender) {
 	if p.dgsqs == nil {
 		p.dgsqs, p.uplinks = c.gse.NewDGSQs(0), c.gse.NewUplinks(int(s.paths.count))
 		if n.atLeaves {
-			p.uplinks.Scatter(n.spraySeed + uint64(l.src)<<32)
+			p.uplinks.Weigh(n.graph.Leaves(), units.Bytes(n.fullWire))
 		}
 		n.takeDown(p, s)
 	}
+	l.leaf.to = n.switchOf(n.graph.LeafOf(n.firstNIC + topology.NodeID(l.dst)))
 	l.gse.key = len(p.lanes)
 	p.lanes = append(p.lanes, at)
 	l.gse.order = n.engine.NewTimer(n.self, evOrder, at)
@@ -108,11 +109,15 @@ func (n *Network) avoid(l *lane, q *sender) {
 	if !n.faulty {
 		return
 	}
+	up := n.credits.ports[l.src].sources[l.gse.side].uplinks
 	bad, all := make([]bool, int(q.paths.count)), true
 	for i := range bad {
 		at := q.paths.first + uint32(n.pathOfUplink(q, i))*uint32(q.paths.stride)
 		bad[i] = n.crossesExcluded(n.pathAt(at))
 		all = all && bad[i]
+		if l.gse.avoid != nil && l.gse.avoid[i] && !bad[i] {
+			up.Rejoin(i)
+		}
 	}
 	if all {
 		bad = nil
@@ -268,7 +273,7 @@ func (n *Network) countContainers(k *Counters) {
 		if n.credits.lanes[i].gse.seq != nil {
 			at := n.credits.lanes[i].dst
 			if n.atLeaves {
-				at = n.switchOf(n.graph.LeafOf(n.firstNIC + topology.NodeID(at)))
+				at = n.credits.lanes[i].leaf.to
 			}
 			state[at] += 96 + 8*window
 		}
@@ -283,7 +288,7 @@ func (n *Network) countContainers(k *Counters) {
 		for _, s := range n.credits.ports[i].sources {
 			if s.dgsqs != nil {
 				sum += int64(s.dgsqs.Peak())
-				state[i] += 72*int64(s.dgsqs.Peak()) + 12*int64(len(s.lanes))
+				state[i] += s.uplinks.Bytes() + 72*int64(s.dgsqs.Peak()) + 12*int64(len(s.lanes))
 			}
 		}
 		k.MaxStateBytes = max(k.MaxStateBytes, state[i])

@@ -6,7 +6,6 @@ import (
 	"github.com/tgssim/tgssim/congestion"
 	"github.com/tgssim/tgssim/internal/units"
 	"github.com/tgssim/tgssim/sim"
-	"github.com/tgssim/tgssim/topology"
 )
 
 // GSE from leaf to leaf (N2N): NICs are unchanged. A packet whose next link is an
@@ -19,6 +18,7 @@ import (
 type leafLane struct {
 	queue  fifo // of the DGSQ
 	filled bool
+	to     uint32 // its NIC's leaf
 }
 
 // layLeaves has the leaves do what NICs do with GSE from NIC to NIC.
@@ -106,7 +106,11 @@ func (n *Network) queueUp(l uint32, pt *port, id, at uint32, now sim.Time) {
 	if !lane.waiting && !d.CanSend() {
 		lane.waiting, lane.since = true, now
 	}
-	n.ask(at, now)
+	if p.flags&flagAsk != 0 { // nothing follows soon that would ask for it
+		n.askFor(at, 0, now)
+	} else {
+		n.ask(at, now)
+	}
 	n.pump(at, now)
 }
 
@@ -142,7 +146,7 @@ func (n *Network) pump(at uint32, now sim.Time) {
 
 // viewOf is what a leaf knows of its uplinks.
 func (n *Network) viewOf(l *lane, q *sender) congestion.UplinkView {
-	v := congestion.UplinkView{Avoid: l.gse.avoid}
+	v := congestion.UplinkView{Avoid: l.gse.avoid, Leaf: int(l.leaf.to)}
 	if n.config.Congestion.GSE.Spray == congestion.SprayLeastQueue {
 		c := n.credits
 		c.queues = c.queues[:0]
@@ -205,7 +209,7 @@ func (n *Network) checkLeaves(held []units.Bytes) error {
 		held[l.src] += sum
 		for s := range l.gse.slots {
 			for id := l.gse.slots[s].head; id != none; id = n.packets[id].next {
-				held[n.switchOf(n.graph.LeafOf(n.firstNIC+topology.NodeID(l.dst)))] += units.Bytes(n.packets[id].wire)
+				held[l.leaf.to] += units.Bytes(n.packets[id].wire)
 			}
 		}
 	}

@@ -160,6 +160,9 @@ func (n *Network) windowOf(path []topology.LinkID) uint32 {
 		return n.inPackets(n.window)
 	}
 	rtt, slowest := n.routeOf(path).RTT, n.ports[path[0]].rate
+	if n.atLeaves && len(path) > 2 { // its leaf asks before it sends on
+		rtt += n.controlTime(path[1:len(path)-1], true) + n.controlTime(path[1:len(path)-1], false)
+	}
 	for _, l := range path {
 		slowest = min(slowest, n.ports[l].rate)
 	}

@@ -34,7 +34,7 @@ const (
 	flagAgain                       // a retransmission
 	flagProbe                       // asks the receiver for all that it misses
 	flagTelemetry                   // a probe of a path: it only collects telemetry
-	flagAsk                         // asks for an acknowledgement at once: the window is full
+	flagAsk                         // asks for an acknowledgement at once: nothing follows, or the window is full
 )
 
 // alloc returns the place of a packet that is not in use. Pointers to packets

@@ -213,6 +213,9 @@ func (n *Network) segment(p *packet, q *sender, qp, most uint32) {
 	if r := &n.requests[w]; p.seq+count == r.end {
 		p.payload -= n.mtu - r.last
 		p.wire -= n.mtu - r.last
+		if n.atLeaves {
+			p.flags |= flagAsk // as RoCE NICs do, which tells the leaf that nothing follows
+		}
 	}
 }
 
