@@ -25,6 +25,8 @@ type Config struct {
 	HPCC HPCCConfig `yaml:"hpcc"`
 	// Swift is used by "swift".
 	Swift SwiftConfig `yaml:"swift"`
+	// Timely is used by "timely".
+	Timely TimelyConfig `yaml:"timely"`
 	// Credit is used by "credit", between queue pairs.
 	Credit CreditConfig `yaml:"credit"`
 	// GSE is used by "gse", from NIC to NIC.
@@ -80,6 +82,7 @@ func lossless() Config {
 		None:      DefaultNone(),
 		HPCC:      DefaultHPCC(),
 		Swift:     DefaultSwift(),
+		Timely:    DefaultTimely(),
 		Credit:    DefaultCredit(),
 		GSE:       DefaultGSE(),
 		INT:       DefaultINT(),
@@ -123,6 +126,7 @@ func (c Config) Validate() error {
 	ps.Nest("none", c.None.Validate())
 	ps.Nest("hpcc", c.HPCC.Validate())
 	ps.Nest("swift", c.Swift.Validate())
+	ps.Nest("timely", c.Timely.Validate())
 	ps.Nest("credit", c.Credit.Validate())
 	ps.Nest("gse", c.GSE.Validate())
 	ps.Nest("int", c.INT.Validate())

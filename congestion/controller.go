@@ -108,6 +108,7 @@ var algorithms = []algorithm{
 	{"none", Needs{}, newNoneFlows},
 	{"hpcc", Needs{INT: true, OnePath: true}, newHPCCFlows},
 	{"swift", Needs{RTT: true}, newSwiftFlows},
+	{"timely", Needs{RTT: true}, newTimelyFlows},
 	{"credit", Needs{Credits: true}, newLineRate},
 	{"gse", Needs{Credits: true}, newLineRate},
 }

@@ -5,7 +5,8 @@
 //     the receiver, which turns ECN marks into CNPs, and the reaction point (RP)
 //     at the sender, which turns CNPs into a rate; and None, line rate with a
 //     fixed window;
-//   - HPCC, which follows telemetry, and Swift, which follows delay: windows;
+//   - HPCC, which follows telemetry, and Swift, which follows delay: windows; and
+//     TIMELY, which follows the gradient of delay: a rate;
 //   - CreditScheduler and CreditSender, the two ends of receiver credits; and on
 //     them GSE: DGSQ and Uplinks at the source, Sequencer at the egress;
 //   - INT, in-band telemetry, and INTMeter, what follows from it;

@@ -30,6 +30,7 @@ func TestMachinePresets(t *testing.T) {
 		{INTPresets(), func() presettable { c := DefaultINT(); return &c }, func(c presettable) string { return c.(*INTConfig).Preset }, "exakt", "exact"},
 		{HPCCPresets(), func() presettable { c := DefaultHPCC(); return &c }, func(c presettable) string { return c.(*HPCCConfig).Preset }, "papers", "paper"},
 		{SwiftPresets(), func() presettable { c := DefaultSwift(); return &c }, func(c presettable) string { return c.(*SwiftConfig).Preset }, "htsims", "htsim"},
+		{TimelyPresets(), func() presettable { c := DefaultTimely(); return &c }, func(c presettable) string { return c.(*TimelyConfig).Preset }, "papers", "paper"},
 		{CreditPresets(), func() presettable { c := DefaultCredit(); return &c }, func(c presettable) string { return c.(*CreditConfig).Preset }, "uecc", "uec"},
 		{GSEPresets(), func() presettable { c := DefaultGSE(); return &c }, func(c presettable) string { return c.(*GSEConfig).Preset }, "pulls", "pull"},
 	} {

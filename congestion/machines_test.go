@@ -25,6 +25,7 @@ type settings struct {
 	INT    INTConfig    `yaml:"int"`
 	HPCC   HPCCConfig   `yaml:"hpcc"`
 	Swift  SwiftConfig  `yaml:"swift"`
+	Timely TimelyConfig `yaml:"timely"`
 	Credit CreditConfig `yaml:"credit"`
 	GSE    GSEConfig    `yaml:"gse"`
 	// Uplinks is the number of paths to spray over.
@@ -40,6 +41,7 @@ var machines = []struct {
 	{"hpcc", newHPCCStory},
 	{"int", newINTStory},
 	{"swift", newSwiftStory},
+	{"timely", newTimelyStory},
 	{"scheduler", newSchedulerStory},
 	{"credits", newCreditsStory},
 	{"dgsq", newDGSQStory},
@@ -80,7 +82,7 @@ func (s story) drive(t *testing.T) {
 	require.GreaterOrEqual(t, at, 0, "no machine %q", s.machine)
 	h := settings{
 		Line: 400 * units.Gbps, RTT: 8 * sim.Microsecond, Hops: 3, MTU: 4096,
-		INT: DefaultINT(), HPCC: DefaultHPCC(), Swift: DefaultSwift(), Credit: DefaultCredit(), GSE: DefaultGSE(), Uplinks: 4,
+		INT: DefaultINT(), HPCC: DefaultHPCC(), Swift: DefaultSwift(), Timely: DefaultTimely(), Credit: DefaultCredit(), GSE: DefaultGSE(), Uplinks: 4,
 	}
 	if s.settings != "" {
 		tree, err := config.Parse("settings", []byte(s.settings))
@@ -216,6 +218,37 @@ func (s *swiftStory) step(t *testing.T, words []string) given {
 	}
 	g["cwnd"], g["target"] = s.f.cwnd, s.s.target(&s.f)/float64(sim.Microsecond)
 	g["window"], g["rate"] = s.s.Window(&s.f), s.s.Rate(&s.f)
+	return g
+}
+
+// A timelyStory drives a flow of TIMELY: TIME ack ACKED/NEXT RTT, TIME send BYTES,
+// or look. Every event gives rate, gradient and calm; send also gap.
+type timelyStory struct {
+	c *timelyFlows
+	f FlowID
+}
+
+func newTimelyStory(t *testing.T, s settings) machine {
+	c, err := newTimely(s.Timely, s.Line)
+	require.NoError(t, err)
+	return timelyStory{c, c.Open(0, Route{RTT: s.RTT, Hops: s.Hops})}
+}
+
+func (s timelyStory) step(t *testing.T, words []string) given {
+	g := given{}
+	if words[0] != "look" {
+		now := parse[sim.Time](t, words[0])
+		switch words[1] {
+		case "ack":
+			acked, next, _ := strings.Cut(words[2], "/")
+			s.c.OnAck(s.f, now, Ack{Acked: uint32(whole(t, acked)), Next: uint32(whole(t, next)), RTT: parse[sim.Time](t, words[3])})
+		default:
+			require.Equal(t, "send", words[1])
+			g["gap"] = s.c.OnSend(s.f, now, parse[units.Bytes](t, words[2])) - now
+		}
+	}
+	f := &s.c.states[s.f]
+	g["rate"], g["gradient"], g["calm"] = f.rate, f.diff/f.base, strconv.Itoa(int(f.calm))
 	return g
 }
 

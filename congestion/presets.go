@@ -48,6 +48,7 @@ func PresetList() []PresetInfo {
 	all = append(all, infos("buffer", bufferPresets)...)
 	all = append(all, infos("hpcc", hpccPresets)...)
 	all = append(all, infos("swift", swiftPresets)...)
+	all = append(all, infos("timely", timelyPresets)...)
 	all = append(all, infos("credit", creditPresets)...)
 	all = append(all, infos("gse", gsePresets)...)
 	return append(all, infos("int", intPresets)...)

@@ -12,6 +12,8 @@ const (
 	hpcc  = "congestion.algorithm=hpcc"
 	swift = "congestion.algorithm=swift"
 
+	timely = "congestion.algorithm=timely congestion.timely.low=10us"
+
 	credit  = "congestion.algorithm=credit packet.path.choice=spray-round-robin"
 	gse     = "congestion.algorithm=gse"
 	byINT   = "packet.path.choice=int packet.path.int={preset:_packet,_probe_interval:_5us}"
@@ -137,6 +139,20 @@ func packetKeys() []change {
 		{key: "congestion.swift.max_window", value: "20", on: swift},
 		{key: "congestion.swift.initial_window", value: "10", on: swift},
 		{key: "congestion.swift.reset_timeouts", value: "1", on: swift + " packet.transport.timeout=20us " + losses},
+		{key: "congestion.algorithm", value: "timely"},
+		{key: "congestion.timely.preset", value: "paper", on: timely},
+		{key: "congestion.timely.low", value: "50us", on: timely},
+		{key: "congestion.timely.high", value: "12us", on: timely},
+		{key: "congestion.timely.low_rtts", value: "1", on: "congestion.algorithm=timely"},
+		{key: "congestion.timely.high_rtts", value: "3", on: timely},
+		{key: "congestion.timely.min_rtt", value: "50us", on: timely},
+		{key: "congestion.timely.alpha", value: "0.5", on: timely},
+		{key: "congestion.timely.beta", value: "0.4", on: timely},
+		{key: "congestion.timely.rate_ai", value: "1Gbps", on: timely},
+		{key: "congestion.timely.scale_from", value: "1Gbps", on: timely},
+		{key: "congestion.timely.hai_after", value: "1", on: timely + " congestion.timely.low=1us"},
+		{key: "congestion.timely.hai_times", value: "50", on: timely + " congestion.timely.low=1us congestion.timely.hai_after=1"},
+		{key: "congestion.timely.min_rate", value: "50Gbps", on: timely},
 		{key: "congestion.algorithm", value: "credit"},
 		{key: "congestion.algorithm", value: "gse"},
 		{key: "congestion.credit.preset", value: "voq", on: credit},

@@ -30,7 +30,7 @@ func TestListPresets(t *testing.T) {
 		}
 		require.NotEmpty(t, r.About)
 	}
-	require.Len(t, keys, 11)
+	require.Len(t, keys, 12)
 	require.Equal(t, 8, keys["congestion.preset"])
 	require.Equal(t, 6, keys["congestion.ecn.preset"])
 	require.Equal(t, 6, keys["congestion.dcqcn.preset"])

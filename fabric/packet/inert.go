@@ -9,7 +9,7 @@ import (
 // acted remembers which settings have had an effect that no counter shows.
 type acted struct {
 	requestLimit, qpLimit, wqe, drain bool
-	cut                               bool // a controller has made a window smaller
+	cut                               bool // a controller has made a window or a rate smaller
 	stopped                           bool // a DGSQ has stopped its queue pairs
 }
 
@@ -47,7 +47,7 @@ func (n *Network) Inert() []Inert {
 	add(marked == 0, "congestion.ecn", "no packet was marked: the longest queue was "+
 		bytesText(depth)+", the least kmin is "+bytesText(int64(n.leastKmin)))
 	add(dcqcn && k.CNPs == 0 && marked == 0, "congestion.dcqcn", "no sender was ever notified of congestion, so all sent at line rate")
-	add(controlled && !n.acted.cut, "congestion."+algorithm, "no window ever became smaller, so all sent at line rate")
+	add(controlled && !n.acted.cut, "congestion."+algorithm, "nobody was ever slowed down: all sent at line rate")
 	add(n.credits != nil && k.CreditGrants == 0, "congestion."+algorithm, "nothing was ever pulled: all was sent before the first grant")
 	add(!congestion.NeedsOf(c.Congestion).Marks && marked > 0, "congestion.ecn", "packets were marked, but congestion control is "+algorithm+" and does not listen")
 	add(len(c.Congestion.Buffer.Lossless) > 0 && k.Pauses == 0, "congestion.buffer.lossless",

@@ -99,8 +99,11 @@ func (n *Network) tell(ctl congestion.Controller, q *sender, id uint32, p *packe
 // packets than a receiver acknowledges at once would wait for an acknowledgement
 // that does not come; below it, pacing alone slows the flow down.
 func (n *Network) follow(ctl congestion.Controller, q *sender, now sim.Time) {
-	w := max(n.inPackets(ctl.Window(q.flow, now)), uint32(n.ackEvery))
-	n.acted.cut = n.acted.cut || w < q.window
+	bytes := ctl.Window(q.flow, now)
+	w := max(n.inPackets(bytes), uint32(n.ackEvery))
+	if !n.acted.cut {
+		n.acted.cut = w < q.window || bytes == congestion.NoWindow && ctl.Rate(q.flow, now) < n.ports[n.nics[q.nic].port].rate
+	}
 	q.window = w
 }
 

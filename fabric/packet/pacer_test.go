@@ -257,7 +257,7 @@ func TestInertControllers(t *testing.T) {
 		return list
 	}
 	all := everyController()
-	require.Contains(t, said(all["swift"], 1)["congestion.swift"], "no window ever became smaller")
+	require.Contains(t, said(all["swift"], 1)["congestion.swift"], "nobody was ever slowed down")
 	require.NotContains(t, said(all["swift"], 16), "congestion.swift")
 	require.NotContains(t, said(all["hpcc"], 16), "congestion.int")
 	list := said(all["none"], 1)
