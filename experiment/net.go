@@ -23,6 +23,7 @@ type Traffic struct {
 	Flows   []workload.Flow
 
 	handler  sim.HandlerID
+	nextQP   map[[2]int]int // of a pair of endpoints; nil when its flows share theirs
 	results  []FlowResult
 	finished int
 }
@@ -75,10 +76,13 @@ func buildTraffic(f *scenarios.Fabric, options []sim.Option) (*Traffic, error) {
 	}
 	t.Network, err = newNetwork(f.Network, f.Packet, f.Congestion, f.Seed, t.Engine, t.Graph)
 	ps.Nest("", err)
-	t.Flows, err = f.Traffic.Flows(t.Graph.GPUs(), sim.Streams{Seed: f.Seed})
+	t.Flows, err = f.Traffic.Flows(t.Graph.GPUs(), endpointRate(f.Cluster), sim.Streams{Seed: f.Seed})
 	ps.Nest("traffic", err)
 	if err := ps.Err(); err != nil {
 		return nil, err
+	}
+	if f.OwnQPs {
+		t.nextQP = map[[2]int]int{}
 	}
 	t.handler = t.Engine.Register(t)
 	t.results = make([]FlowResult, len(t.Flows))
@@ -91,6 +95,15 @@ func buildTraffic(f *scenarios.Fabric, options []sim.Option) (*Traffic, error) {
 	return t, nil
 }
 
+// endpointRate is the rate of an endpoint: its part of its server's NICs, or of
+// NVLink where there is no fabric.
+func endpointRate(c topology.Config) units.Rate {
+	if c.Leaves == 0 {
+		return c.NVLinkRate
+	}
+	return c.NICRate * units.Rate(c.NICsPerNode) / units.Rate(c.GPUsPerNode)
+}
+
 // Handle starts the flows of this instant; Arg is the first of them.
 func (t *Traffic) Handle(e sim.Event) {
 	i := int(e.Arg)
@@ -98,12 +111,23 @@ func (t *Traffic) Handle(e sim.Event) {
 		f := &t.Flows[i]
 		t.Network.Send(fabric.Message{
 			Src: topology.GPU(f.Src), Dst: topology.GPU(f.Dst), Bytes: f.Bytes,
-			Class: fabric.ClassKV, QPs: t.Fabric.QPs, Tag: uint64(i),
+			Class: fabric.ClassKV, QPs: t.Fabric.QPs, FirstQP: t.firstQP(f), Tag: uint64(i),
 		}, t)
 	}
 	if i < len(t.Flows) {
 		t.Engine.At(t.Flows[i].Start, t.handler, 0, uint32(i))
 	}
+}
+
+// firstQP is the number of the first queue pair of a flow.
+func (t *Traffic) firstQP(f *workload.Flow) int {
+	if t.nextQP == nil {
+		return 0
+	}
+	pair := [2]int{f.Src, f.Dst}
+	first := t.nextQP[pair]
+	t.nextQP[pair] = first + t.Fabric.QPs
+	return first
 }
 
 // Delivered notes the end of a flow.

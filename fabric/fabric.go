@@ -34,6 +34,9 @@ type Message struct {
 	// its own UDP source port and therefore its own ECMP path. 0 means 1. The
 	// parts are equal to the byte and the message is there when the last is.
 	QPs int
+	// FirstQP is the number of the first of them. Messages between the same two GPUs
+	// that have none in common share no path, order or rate.
+	FirstQP int
 	// Parts, when not nil, replaces Src, Dst and Bytes: the message is several
 	// writes between several GPUs that are posted together and count as one, such
 	// as the shards of a KV cache. It is delivered when the last part has arrived,

@@ -45,7 +45,7 @@ func (n *network) route(id int32, m *Message) sim.Time {
 	f := &n.flows[id]
 	f.spread, n.fluids[id].coll = -1, -1
 	if m.Parts == nil && n.queuePairs(m.Src, m.Dst, m.Bytes, m.QPs) == 1 {
-		path := n.pathOf(m.Src, m.Dst, 0, m.Class)
+		path := n.pathOf(m.Src, m.Dst, m.FirstQP, m.Class)
 		if len(path) == 0 && m.Src != m.Dst {
 			panic(noWay(n.graph, m.Src, m.Dst))
 		}
@@ -103,7 +103,7 @@ func (n *network) spreadPart(s *spread, p Part, m *Message) (latency sim.Time, p
 		if qp < int64(p.Bytes)%pairs {
 			bytes++
 		}
-		path := n.pathOf(p.Src, p.Dst, int(qp), m.Class)
+		path := n.pathOf(p.Src, p.Dst, m.FirstQP+int(qp), m.Class)
 		if len(path) == 0 && p.Src != p.Dst {
 			panic(noWay(n.graph, p.Src, p.Dst))
 		}

@@ -20,11 +20,20 @@ type CONGAConfig struct {
 	// Alpha is by how much it decays: the time constant is Period/Alpha (ConWeave:
 	// 0.2).
 	Alpha float64 `yaml:"alpha"`
+	// CountAt is when a link's estimator counts a packet: "send", when its wire does
+	// (paper), or "enqueue", when it joins the link's queue (ConWeave): that knows of
+	// more than the link can carry.
+	CountAt string `yaml:"count_at"`
 	// Bits is the width of a congestion metric: utilisation in steps of 2^-Bits
-	// (paper and ConWeave: 3).
+	// (paper and ConWeave: 3). Above 1, which there is with "enqueue", it goes on in
+	// the same steps.
 	Bits int `yaml:"bits"`
 	// FlowletGap is the pause that ends a flowlet (paper: 500 us; ConWeave: 100 us).
 	FlowletGap sim.Time `yaml:"flowlet_gap"`
+	// Choices is how many uplinks next to each other, the first of which is drawn, a
+	// new flowlet chooses from; 0 is all (paper). With all, the flows that begin
+	// until the metrics have followed take the same uplinks (ConWeave: 4).
+	Choices int `yaml:"choices"`
 	// Aging is how long a metric counts without news; then the path is taken for
 	// idle, so that it is tried again (paper: 10 ms; ConWeave: 500 us).
 	Aging sim.Time `yaml:"aging"`
@@ -33,6 +42,12 @@ type CONGAConfig struct {
 	// VXLAN header that are there anyway.
 	HeaderBytes units.Bytes `yaml:"header_bytes"`
 }
+
+// When an estimator counts a packet; see CONGAConfig.CountAt.
+const (
+	CountAtEnqueue = "enqueue"
+	CountAtSend    = "send"
+)
 
 // congaPresets is the table of the presets.
 var congaPresets = []struct {
@@ -74,14 +89,14 @@ func DefaultCONGA() CONGAConfig {
 
 func conweaveCONGA() CONGAConfig {
 	return CONGAConfig{
-		Period: 50 * sim.Microsecond, Alpha: 0.2, Bits: 3,
-		FlowletGap: 100 * sim.Microsecond, Aging: 500 * sim.Microsecond,
+		Period: 50 * sim.Microsecond, Alpha: 0.2, CountAt: CountAtEnqueue, Bits: 3,
+		FlowletGap: 100 * sim.Microsecond, Choices: 4, Aging: 500 * sim.Microsecond,
 	}
 }
 
 func paperCONGA() CONGAConfig {
 	return CONGAConfig{
-		Period: 20 * sim.Microsecond, Alpha: 0.125, Bits: 3,
+		Period: 20 * sim.Microsecond, Alpha: 0.125, CountAt: CountAtSend, Bits: 3,
 		FlowletGap: 500 * sim.Microsecond, Aging: 10 * sim.Millisecond,
 	}
 }
@@ -94,8 +109,10 @@ func (c CONGAConfig) Validate() error {
 	}
 	within(&ps, "period", c.Period, sim.Nanosecond, sim.Second)
 	within(&ps, "alpha", c.Alpha, 1e-3, 1)
+	oneOf(&ps, "count_at", c.CountAt, []string{CountAtEnqueue, CountAtSend})
 	within(&ps, "bits", c.Bits, 1, 7)
 	within(&ps, "flowlet_gap", c.FlowletGap, 0, sim.Second)
+	within(&ps, "choices", c.Choices, 0, 1<<10)
 	within(&ps, "aging", c.Aging, sim.Nanosecond, 10*sim.Second)
 	within(&ps, "header_bytes", c.HeaderBytes, 0, 256)
 	return ps.Err()
@@ -107,7 +124,9 @@ type CONGA struct {
 	keep   float64
 	tau    float64 // time constant, picoseconds
 	steps  float64
+	most   float64 // metric
 	gap    sim.Time
+	among  int
 	aging  sim.Time
 }
 
@@ -116,9 +135,14 @@ func NewCONGA(c CONGAConfig) (*CONGA, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
+	most := float64(int(1)<<c.Bits) - 1
+	if c.CountAt == CountAtEnqueue {
+		most = Down - 1
+	}
 	return &CONGA{
+		most:   most,
 		period: c.Period, keep: 1 - c.Alpha, tau: float64(c.Period) / c.Alpha,
-		steps: float64(int(1) << c.Bits), gap: c.FlowletGap, aging: c.Aging,
+		steps: float64(int(1) << c.Bits), gap: c.FlowletGap, among: c.Choices, aging: c.Aging,
 	}, nil
 }
 
@@ -145,8 +169,8 @@ func (c *CONGA) settle(d *DRE, now sim.Time) {
 	}
 }
 
-// OnSend reports n bytes sent over the link.
-func (c *CONGA) OnSend(d *DRE, now sim.Time, n units.Bytes) {
+// Count reports n bytes for the link.
+func (c *CONGA) Count(d *DRE, now sim.Time, n units.Bytes) {
 	c.settle(d, now)
 	d.x += float64(n)
 }
@@ -155,7 +179,7 @@ func (c *CONGA) OnSend(d *DRE, now sim.Time, n units.Bytes) {
 func (c *CONGA) Metric(d *DRE, now sim.Time, rate units.Rate) uint8 {
 	c.settle(d, now)
 	u := d.x / (rate.BytesPerPicosecond() * c.tau)
-	return uint8(min(u*c.steps, c.steps-1))
+	return uint8(min(u*c.steps, c.most))
 }
 
 // A congaMetric is one entry of a table.
@@ -242,8 +266,8 @@ func (l *CONGALeaf) Remote(dst, uplink int, now sim.Time) uint8 {
 
 // Next is the uplink of a packet of a flow to a leaf, sent now, and whether it
 // begins a flowlet. A new flowlet takes the uplink with the least of max(local,
-// remote metric); its flow's last uplink if that is one of several, or else one
-// drawn. Local is the metric of each uplink of this leaf. An uplink whose local
+// remote metric) among Choices, or all if those are down; its flow's last uplink if
+// that is one of several, or else one drawn. Local is the metric of each uplink of this leaf. An uplink whose local
 // metric is Down is not taken unless all are.
 func (l *CONGALeaf) Next(f *Flowlet, now sim.Time, dst int, local []uint8, seed uint64) (uplink int, begins bool) {
 	if f.count > 0 && int64(f.path) < int64(l.uplinks) && now-f.last <= l.c.gap && local[f.path] != Down {
@@ -251,21 +275,22 @@ func (l *CONGALeaf) Next(f *Flowlet, now sim.Time, dst int, local []uint8, seed 
 		return int(f.path), false
 	}
 	f.count++
-	least, equals := math.MaxInt, 0
-	for u := range l.uplinks {
-		switch m := l.metric(dst, u, local, now); {
-		case m < least:
-			least, equals = m, 1
-		case m == least:
-			equals++
-		}
+	from, to := 0, l.uplinks
+	if k := l.c.among; k > 0 && k < l.uplinks {
+		from = RandomPath(mix(seed+golden), uint64(f.count), l.uplinks-k+1)
+		to = from + k
+	}
+	least, equals := l.least(dst, from, to, local, now)
+	if least == Down {
+		from, to = 0, l.uplinks
+		least, equals = l.least(dst, from, to, local, now)
 	}
 	f.last = now
 	if f.count > 1 && int64(f.path) < int64(l.uplinks) && l.metric(dst, int(f.path), local, now) == least {
 		return int(f.path), true
 	}
 	draw := RandomPath(mix(seed), uint64(f.count), equals)
-	for u := range l.uplinks {
+	for u := from; u < to; u++ {
 		if l.metric(dst, u, local, now) == least {
 			if draw == 0 {
 				f.path = uint32(u)
@@ -274,6 +299,21 @@ func (l *CONGALeaf) Next(f *Flowlet, now sim.Time, dst int, local []uint8, seed 
 		}
 	}
 	return int(f.path), true
+}
+
+// least is the least metric of the uplinks from on and before to, and how many have
+// it.
+func (l *CONGALeaf) least(dst, from, to int, local []uint8, now sim.Time) (least, equals int) {
+	least = math.MaxInt
+	for u := from; u < to; u++ {
+		switch m := l.metric(dst, u, local, now); {
+		case m < least:
+			least, equals = m, 1
+		case m == least:
+			equals++
+		}
+	}
+	return least, equals
 }
 
 // metric is that of the whole path to a leaf by an uplink.

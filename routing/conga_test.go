@@ -26,20 +26,51 @@ func newCONGA(t require.TestingT, change func(*CONGAConfig)) *CONGA {
 // decay: 1.25 MB are a half, 4 of 8 steps; after three periods 0.512 of it,
 // 640 KB, are a quarter, 2 steps.
 func TestDRE(t *testing.T) {
-	c := newCONGA(t, nil)
+	c := newCONGA(t, func(c *CONGAConfig) { c.CountAt = CountAtSend })
 	var d DRE
 	require.Zero(t, c.Metric(&d, 0, 80*units.Gbps))
-	c.OnSend(&d, 0, 1250*units.KB)
+	c.Count(&d, 0, 1250*units.KB)
 	require.EqualValues(t, 4, c.Metric(&d, 0, 80*units.Gbps))
 	require.EqualValues(t, 4, c.Metric(&d, 50*sim.Microsecond-1, 80*units.Gbps))
 	require.EqualValues(t, 3, c.Metric(&d, 50*sim.Microsecond, 80*units.Gbps)) // 0.4 x 8 = 3.2
 	require.EqualValues(t, 2, c.Metric(&d, 150*sim.Microsecond, 80*units.Gbps))
 	require.InDelta(t, 640e3, d.x, 1e-6)
-	c.OnSend(&d, 150*sim.Microsecond, 1860*units.KB)
+	c.Count(&d, 150*sim.Microsecond, 1860*units.KB)
 	require.EqualValues(t, 7, c.Metric(&d, 150*sim.Microsecond, 80*units.Gbps), "a full link")
-	c.OnSend(&d, 150*sim.Microsecond, 100*units.MB)
+	c.Count(&d, 150*sim.Microsecond, 100*units.MB)
 	require.EqualValues(t, 7, c.Metric(&d, 150*sim.Microsecond, 80*units.Gbps), "the last step")
 	require.Zero(t, c.Metric(&d, sim.Second, 80*units.Gbps))
+
+	c = newCONGA(t, nil) // that of a queue, which may have more to do than it can
+	d = DRE{}
+	c.Count(&d, 0, 5*units.MB)
+	require.EqualValues(t, 16, c.Metric(&d, 0, 80*units.Gbps))
+	c.Count(&d, 0, units.GB)
+	require.EqualValues(t, Down-1, c.Metric(&d, 0, 80*units.Gbps))
+}
+
+// A new flowlet looks at four uplinks next to each other, so the ones in the
+// middle are looked at more often; where they are down, at all.
+func TestCONGAChoices(t *testing.T) {
+	l := newCONGA(t, nil).NewLeaf(2, 8)
+	local := make([]uint8, 8)
+	counts := make([]int, 8)
+	for seed := range uint64(8000) {
+		var f Flowlet
+		u, _ := l.Next(&f, 0, 1, local, seed)
+		counts[u]++
+	}
+	for u, windows := range []float64{1, 2, 3, 4, 4, 3, 2, 1} {
+		require.InEpsilon(t, 8000*windows/20, counts[u], 0.15, "uplink %d", u)
+	}
+	for u := range 7 {
+		local[u] = Down
+	}
+	for seed := range uint64(100) {
+		var f Flowlet
+		u, _ := l.Next(&f, 0, 1, local, seed)
+		require.Equal(t, 7, u)
+	}
 }
 
 // Looking at it does not change it; decays in one go are those one by one.
@@ -55,8 +86,8 @@ func TestDREIsLazy(t *testing.T) {
 			}
 			now = until
 			n := units.Bytes(rapid.IntRange(0, 1_000_000).Draw(t, "n"))
-			c.OnSend(&lazy, now, n)
-			c.OnSend(&touched, now, n)
+			c.Count(&lazy, now, n)
+			c.Count(&touched, now, n)
 			require.Equal(t, lazy.at, touched.at)
 			require.InEpsilon(t, touched.x+1, lazy.x+1, 1e-12)
 		}
@@ -73,7 +104,7 @@ func TestDREOfASteadyRate(t *testing.T) {
 		now := sim.Time(0)
 		sum, n := 0., 0
 		for ; now < 3*sim.Millisecond; now += gap {
-			c.OnSend(&d, now, packet)
+			c.Count(&d, now, packet)
 			if now > 2*sim.Millisecond {
 				sum += float64(c.Metric(&d, now, 400*units.Gbps))
 				n++
@@ -167,7 +198,7 @@ func TestCONGAState(t *testing.T) {
 	now := sim.Time(0)
 	require.Zero(t, testing.AllocsPerRun(100, func() {
 		now += 200 * sim.Microsecond
-		c.OnSend(&d, now, 4160)
+		c.Count(&d, now, 4160)
 		local[0] = c.Metric(&d, now, 400*units.Gbps)
 		u, _ := l.Next(&f, now, 3, local, 7)
 		l.OnArrive(3, u, 2, now)
@@ -186,7 +217,7 @@ func BenchmarkCONGA(b *testing.B) {
 	for b.Loop() {
 		now += 83 * sim.Nanosecond
 		u, _ := l.Next(&f, now, 3, local, 7)
-		c.OnSend(&dres[u], now, 4160)
+		c.Count(&dres[u], now, 4160)
 		local[u] = c.Metric(&dres[u], now, 400*units.Gbps)
 	}
 }
@@ -234,6 +265,8 @@ func TestRoutingConfigs(t *testing.T) {
 		"period":       func(c *CONGAConfig) { c.Period = 0 },
 		"alpha":        func(c *CONGAConfig) { c.Alpha = 0 },
 		"bits":         func(c *CONGAConfig) { c.Bits = 8 },
+		"count_at":     func(c *CONGAConfig) { c.CountAt = "x" },
+		"choices":      func(c *CONGAConfig) { c.Choices = -1 },
 		"flowlet_gap":  func(c *CONGAConfig) { c.FlowletGap = -1 },
 		"aging":        func(c *CONGAConfig) { c.Aging = 0 },
 		"header_bytes": func(c *CONGAConfig) { c.HeaderBytes = -1 },

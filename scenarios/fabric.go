@@ -28,6 +28,10 @@ type Fabric struct {
 	Traffic workload.TrafficConfig `yaml:"traffic"`
 	// QPs is the number of queue pairs of each flow.
 	QPs int `yaml:"qps"`
+	// OwnQPs gives every flow queue pairs of its own, with a path, an order and a
+	// rate of their own. Otherwise flows between the same two endpoints share theirs
+	// and queue up behind each other, as messages of one connection do.
+	OwnQPs bool `yaml:"own_qps"`
 
 	// Name is the library's or the file's name, without extension.
 	Name string `yaml:"-"`

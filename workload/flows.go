@@ -6,7 +6,6 @@ import (
 	"strconv"
 
 	"github.com/tgssim/tgssim/internal/config"
-	"github.com/tgssim/tgssim/internal/units"
 	"github.com/tgssim/tgssim/sim"
 )
 
@@ -91,13 +90,11 @@ func (c *flowColumns) flow(line []byte, endpoints int) (Flow, *fault) {
 	if f.Src == f.Dst {
 		return f, faultf("destination", "%d is the source", f.Dst)
 	}
-	size := fields[c.bytes]
-	if isDigits(size) {
-		size = append(slices.Clone(size), 'B')
-	}
-	if err := f.Bytes.UnmarshalText(size); err != nil || f.Bytes < 1 || f.Bytes > units.TB {
+	size, wrong := parseSize(fields[c.bytes])
+	if wrong != nil || size < 1 {
 		return f, faultf("bytes", "%s is not a size; 1 to 1TB is valid", quote(fields[c.bytes]))
 	}
+	f.Bytes = size
 	return f, c.startOf(&f, fields)
 }
 

@@ -34,11 +34,14 @@ const (
 	PatternPermutation = "permutation"
 	// PatternAllToAll has each of Hosts endpoints send to every other.
 	PatternAllToAll = "all_to_all"
+	// PatternPoisson has flows begin at the instants of a Poisson process, each
+	// from one of Hosts endpoints to another, all alike, with a size that is drawn.
+	PatternPoisson = "poisson"
 	// PatternFile reads the flows from Path.
 	PatternFile = "file"
 )
 
-var patterns = []string{PatternIncast, PatternPermutation, PatternAllToAll, PatternFile}
+var patterns = []string{PatternIncast, PatternPermutation, PatternAllToAll, PatternPoisson, PatternFile}
 
 // MaxFlows bounds the number of flows of a pattern or a file.
 const MaxFlows = 1 << 24
@@ -46,7 +49,7 @@ const MaxFlows = 1 << 24
 // TrafficConfig describes pure network traffic. Keys that the pattern does not
 // use are refused unless 0.
 type TrafficConfig struct {
-	// Pattern is incast, permutation, all_to_all or file.
+	// Pattern is incast, permutation, all_to_all, poisson or file.
 	Pattern string `yaml:"pattern"`
 	// Hosts is the number of endpoints that send; 0 takes all there are.
 	Hosts int `yaml:"hosts"`
@@ -59,8 +62,20 @@ type TrafficConfig struct {
 	Group int `yaml:"group"`
 	// Bytes is the payload of every flow.
 	Bytes units.Bytes `yaml:"bytes"`
+	// Sizes is the distribution of the flows' sizes: a name of SizeNames, or file,
+	// which takes it from Path. poisson.
+	Sizes string `yaml:"sizes"`
+	// Load is the part of an endpoint's rate that it sends on average, payload.
+	// Uplinks that are oversubscribed are loaded in proportion. poisson.
+	Load float64 `yaml:"load"`
+	// Duration is how long flows begin. poisson.
+	Duration sim.Time `yaml:"duration"`
+	// Warmup is until when flows that begin fill the fabric only and do not count.
+	// poisson.
+	Warmup sim.Time `yaml:"warmup"`
 	// Path is a CSV file of source,destination,bytes and optionally start (a time
-	// with its unit), with or without a header; see ReadFlows. file.
+	// with its unit), with or without a header, see ReadFlows; or with pattern
+	// poisson and sizes file, one of a distribution, see ReadSizes.
 	Path string `yaml:"path"`
 }
 
@@ -74,11 +89,16 @@ func (c TrafficConfig) Validate() error {
 		PatternIncast:      {"hosts", "first", "target", "bytes"},
 		PatternPermutation: {"hosts", "first", "group", "bytes"},
 		PatternAllToAll:    {"hosts", "first", "bytes"},
+		PatternPoisson:     {"hosts", "first", "sizes", "load", "duration", "warmup"},
 		PatternFile:        {"path"},
 	}[c.Pattern]
+	if c.Sizes == SizesFile {
+		uses = append(uses, "path")
+	}
 	unused(&ps, "pattern", c.Pattern, uses, []setting{
 		{"hosts", c.Hosts != 0}, {"first", c.First != 0}, {"target", c.Target != 0},
 		{"group", c.Group != 0}, {"bytes", c.Bytes != 0}, {"path", c.Path != ""},
+		{"sizes", c.Sizes != ""}, {"load", c.Load != 0}, {"duration", c.Duration != 0}, {"warmup", c.Warmup != 0},
 	})
 	if c.Pattern == PatternFile {
 		ps.Require(c.Path != "", "path", "missing; name the file of flows")
@@ -88,14 +108,28 @@ func (c TrafficConfig) Validate() error {
 	inRange(&ps, "first", c.First, 0, maxRequests)
 	inRange(&ps, "target", c.Target, 0, maxRequests)
 	inRange(&ps, "group", c.Group, 0, maxRequests)
+	if c.Pattern == PatternPoisson {
+		c.validatePoisson(&ps)
+		return ps.Err()
+	}
 	ps.Require(c.Bytes >= 1 && c.Bytes <= units.TB, "bytes", "%v; must be 1B to 1TB", c.Bytes)
 	return ps.Err()
 }
 
-// Flows lays the traffic out over a number of endpoints, in order of start. The
-// permutation is drawn from the stream "traffic/permutation". The error is a
-// config.Problems with keys relative to c, or with the line of the file.
-func (c TrafficConfig) Flows(endpoints int, streams sim.Streams) ([]Flow, error) {
+func (c TrafficConfig) validatePoisson(ps *config.Problems) {
+	if oneOf(ps, "sizes", c.Sizes, SizeNames()) && c.Sizes == SizesFile {
+		ps.Require(c.Path != "", "path", "missing; name the file of the distribution")
+	}
+	inSpan(ps, "load", c.Load, 0.001, 1)
+	ps.Require(c.Duration >= sim.Microsecond && c.Duration <= 1000*sim.Second, "duration", "%v; must be 1us to 1000s", c.Duration)
+	ps.Require(c.Warmup >= 0 && (c.Warmup < c.Duration || c.Duration == 0), "warmup", "%v; must be less than the duration of %v", c.Warmup, c.Duration)
+}
+
+// Flows lays the traffic out over a number of endpoints of a rate each, in order
+// of start. The permutation is drawn from the stream "traffic/permutation", Poisson
+// traffic from "traffic/arrivals", "traffic/pairs" and "traffic/sizes". The error
+// is a config.Problems with keys relative to c, or with the line of the file.
+func (c TrafficConfig) Flows(endpoints int, rate units.Rate, streams sim.Streams) ([]Flow, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
@@ -119,6 +153,8 @@ func (c TrafficConfig) Flows(endpoints int, streams sim.Streams) ([]Flow, error)
 		return c.incast(hosts), nil
 	case PatternPermutation:
 		return c.permutation(hosts, streams.Stream("traffic/permutation"))
+	case PatternPoisson:
+		return c.poisson(hosts, rate, streams)
 	default:
 		return c.allToAll(hosts)
 	}
@@ -176,7 +212,64 @@ func (c TrafficConfig) permutation(hosts int, rng *rand.Rand) ([]Flow, error) {
 	return flows, nil
 }
 
+// poisson draws flows until the duration is over. Independent processes of equal
+// rate at every host are one process whose sources are drawn.
+func (c TrafficConfig) poisson(hosts int, rate units.Rate, streams sim.Streams) ([]Flow, error) {
+	var ps config.Problems
+	if hosts < 2 {
+		ps.Addf("hosts", "%d; it takes two to send and receive", hosts)
+		return nil, ps
+	}
+	sizes := NamedSizes(c.Sizes)
+	if c.Sizes == SizesFile {
+		var err error
+		if sizes, err = c.readSizes(); err != nil {
+			return nil, err
+		}
+	}
+	perSecond := float64(hosts) * c.Load * float64(rate) / 8 / sizes.Mean()
+	if expected := perSecond * c.Duration.Seconds(); !(expected <= MaxFlows) {
+		ps.Addf("duration", "about %.3g flows begin in %v; at most %d, which take %v",
+			expected, c.Duration, MaxFlows, sim.FromSeconds(MaxFlows/perSecond))
+		return nil, ps
+	}
+	var flows []Flow
+	arrivals := poisson{r: streams.Stream("traffic/arrivals"), rate: perSecond}
+	pairs, lengths := streams.Stream("traffic/pairs"), streams.Stream("traffic/sizes")
+	for at := arrivals.next(); at < c.Duration; at = arrivals.next() {
+		src, dst := pairs.IntN(hosts), pairs.IntN(hosts-1)
+		if dst >= src {
+			dst++
+		}
+		flows = append(flows, Flow{Src: c.First + src, Dst: c.First + dst, Bytes: sizes.Draw(lengths), Start: at})
+	}
+	if len(flows) == 0 {
+		ps.Addf("duration", "%v; no flow begins in it, as about %.3g do in a second; use a longer one", c.Duration, perSecond)
+		return nil, ps
+	}
+	return flows, nil
+}
+
+func (c TrafficConfig) readSizes() (Sizes, error) {
+	f, err := c.open()
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return ReadSizes(f, c.Path)
+}
+
 func (c TrafficConfig) readFile(endpoints int) ([]Flow, error) {
+	f, err := c.open()
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return ReadFlows(f, c.Path, endpoints)
+}
+
+// open opens the file at Path.
+func (c TrafficConfig) open() (*os.File, error) {
 	f, err := os.Open(c.Path)
 	if err != nil {
 		var cause *fs.PathError
@@ -185,8 +278,7 @@ func (c TrafficConfig) readFile(endpoints int) ([]Flow, error) {
 		}
 		return nil, config.Problems{{Key: "path", Message: fmt.Sprintf("cannot read %s: %v", c.Path, err)}}
 	}
-	defer f.Close()
-	return ReadFlows(f, c.Path, endpoints)
+	return f, nil
 }
 
 // ReadFlows reads a list of flows over a number of endpoints: CSV lines of

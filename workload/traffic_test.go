@@ -2,6 +2,7 @@ package workload
 
 import (
 	"errors"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -16,12 +17,12 @@ import (
 )
 
 func TestIncastPattern(t *testing.T) {
-	flows, err := TrafficConfig{Pattern: PatternIncast, Hosts: 32, First: 8, Bytes: units.MiB}.Flows(128, sim.Streams{})
+	flows, err := TrafficConfig{Pattern: PatternIncast, Hosts: 32, First: 8, Bytes: units.MiB}.Flows(128, 0, sim.Streams{})
 	require.NoError(t, err)
 	require.Len(t, flows, 32)
 	require.Equal(t, Flow{Src: 8, Bytes: units.MiB}, flows[0])
 	require.Equal(t, Flow{Src: 39, Bytes: units.MiB}, flows[31])
-	flows, err = TrafficConfig{Pattern: PatternIncast, Target: 2, Bytes: 1}.Flows(4, sim.Streams{})
+	flows, err = TrafficConfig{Pattern: PatternIncast, Target: 2, Bytes: 1}.Flows(4, 0, sim.Streams{})
 	require.NoError(t, err)
 	require.Len(t, flows, 3, "nobody sends to itself")
 }
@@ -29,7 +30,7 @@ func TestIncastPattern(t *testing.T) {
 // The reference's order of the pairs: first everyone's next neighbour, then the
 // one after.
 func TestAllToAllPattern(t *testing.T) {
-	flows, err := TrafficConfig{Pattern: PatternAllToAll, Hosts: 16, Bytes: units.MiB}.Flows(128, sim.Streams{})
+	flows, err := TrafficConfig{Pattern: PatternAllToAll, Hosts: 16, Bytes: units.MiB}.Flows(128, 0, sim.Streams{})
 	require.NoError(t, err)
 	file := filepath.Join("..", "..", "shared", "reference", "workloads", "flows_a2a16.csv")
 	if text, err := os.ReadFile(file); err == nil {
@@ -53,7 +54,7 @@ func TestPermutationPattern(t *testing.T) {
 			First: rapid.IntRange(0, 5).Draw(t, "first"),
 		}
 		hosts := rapid.IntRange(2, 200).Draw(t, "hosts")
-		flows, err := c.Flows(c.First+hosts, sim.Streams{Seed: rapid.Uint64().Draw(t, "seed")})
+		flows, err := c.Flows(c.First+hosts, 0, sim.Streams{Seed: rapid.Uint64().Draw(t, "seed")})
 		if hosts < 2*max(c.Group, 1) {
 			require.ErrorContains(t, err, "group")
 			return
@@ -134,15 +135,152 @@ func TestTrafficRefusals(t *testing.T) {
 		"bytes: 0B; must be 1B to 1TB":                            {Pattern: PatternIncast},
 		"target: has no meaning with pattern: all_to_all":         {Pattern: PatternAllToAll, Target: 1, Bytes: 1},
 		"path: missing": {Pattern: PatternFile},
-		"hosts: 11; the cluster has 8 endpoints from 2 on": {Pattern: PatternAllToAll, Hosts: 11, First: 2, Bytes: 1},
-		"first: 10; the cluster has the endpoints 0 to 9":  {Pattern: PatternAllToAll, First: 10, Bytes: 1},
-		"target: 10; the cluster has the endpoints 0 to 9": {Pattern: PatternIncast, Target: 10, Bytes: 1},
-		"group: 6; no permutation of 10 endpoints":         {Pattern: PatternPermutation, Group: 6, Bytes: 1},
-		"path: cannot read nowhere.csv: no such file":      {Pattern: PatternFile, Path: "nowhere.csv"},
+		"hosts: 11; the cluster has 8 endpoints from 2 on":          {Pattern: PatternAllToAll, Hosts: 11, First: 2, Bytes: 1},
+		"first: 10; the cluster has the endpoints 0 to 9":           {Pattern: PatternAllToAll, First: 10, Bytes: 1},
+		"target: 10; the cluster has the endpoints 0 to 9":          {Pattern: PatternIncast, Target: 10, Bytes: 1},
+		"group: 6; no permutation of 10 endpoints":                  {Pattern: PatternPermutation, Group: 6, Bytes: 1},
+		"path: cannot read nowhere.csv: no such file":               {Pattern: PatternFile, Path: "nowhere.csv"},
+		`sizes: unknown sizes "websaerch"; did you mean websearch?`: {Pattern: PatternPoisson, Sizes: "websaerch", Load: 0.5, Duration: sim.Millisecond},
+		"sizes: missing; one of alistorage2019":                     {Pattern: PatternPoisson, Load: 0.5, Duration: sim.Millisecond},
+		"path: missing; name the file of the distribution":          {Pattern: PatternPoisson, Sizes: SizesFile, Load: 0.5, Duration: sim.Millisecond},
+		"path: has no meaning with pattern: poisson":                {Pattern: PatternPoisson, Sizes: "websearch", Path: "x", Load: 0.5, Duration: sim.Millisecond},
+		"load: 2; must be 0.001 to 1":                               {Pattern: PatternPoisson, Sizes: "websearch", Load: 2, Duration: sim.Millisecond},
+		"duration: 0s; must be 1us to 1000s":                        {Pattern: PatternPoisson, Sizes: "websearch", Load: 0.5},
+		"warmup: 1ms; must be less than the duration of 1ms":        {Pattern: PatternPoisson, Sizes: "websearch", Load: 0.5, Duration: sim.Millisecond, Warmup: sim.Millisecond},
+		"load: has no meaning with pattern: all_to_all":             {Pattern: PatternAllToAll, Load: 1, Bytes: 1},
+		"hosts: 1; it takes two to send and receive":                {Pattern: PatternPoisson, Hosts: 1, Sizes: "websearch", Load: 0.5, Duration: sim.Millisecond},
+		"duration: about 1.04e+08 flows begin in 100s; at most 16777216, which take 16.1":                                    {Pattern: PatternPoisson, Sizes: "fbhadoop", Load: 1, Duration: 100 * sim.Second},
+		"duration: 1us; no flow begins in it":                       {Pattern: PatternPoisson, Hosts: 2, Sizes: "datamining", Load: 0.001, Duration: sim.Microsecond},
 	} {
-		_, err := c.Flows(10, sim.Streams{})
+		_, err := c.Flows(10, 100*units.Gbps, sim.Streams{})
 		require.ErrorContains(t, err, want)
 	}
+}
+
+// Poisson traffic has the load that was asked for, in flows and in bytes, spread
+// over all pairs alike.
+func TestPoissonTraffic(t *testing.T) {
+	c := TrafficConfig{
+		Pattern: PatternPoisson, Sizes: "alistorage2019", Load: 0.25, Hosts: 16, First: 2,
+		Duration: 200 * sim.Millisecond, Warmup: sim.Millisecond,
+	}
+	flows, err := c.Flows(20, 100*units.Gbps, sim.Streams{Seed: 3})
+	require.NoError(t, err)
+	mean := NamedSizes(c.Sizes).Mean()
+	want := 16 * 0.25 * 100e9 / 8 * 0.2 / mean
+	require.InDelta(t, want, len(flows), 4*math.Sqrt(want))
+	var bytes, gaps2 float64
+	from, to := make([]int, 20), make([]int, 20)
+	last := sim.Time(0)
+	for _, f := range flows {
+		require.NotEqual(t, f.Src, f.Dst)
+		require.True(t, f.Start >= last && f.Start < c.Duration)
+		gap := (f.Start - last).Seconds() * want / 0.2
+		gaps2 += gap * gap
+		last = f.Start
+		bytes += float64(f.Bytes)
+		from[f.Src]++
+		to[f.Dst]++
+	}
+	require.InEpsilon(t, mean, bytes/float64(len(flows)), 0.02)
+	require.InEpsilon(t, 2, gaps2/float64(len(flows)), 0.05, "E[gap^2] is 2 means squared")
+	for i := range from {
+		for _, k := range []int{from[i], to[i]} {
+			if i < 2 || i >= 18 {
+				require.Zero(t, k)
+			} else {
+				require.InDelta(t, want/16, k, 5*math.Sqrt(want/16))
+			}
+		}
+	}
+	again, err := c.Flows(20, 100*units.Gbps, sim.Streams{Seed: 3})
+	require.NoError(t, err)
+	require.Equal(t, flows, again)
+	// The generator of the reference made 97,984 flows and 3.95 GB of these settings.
+	c = TrafficConfig{Pattern: PatternPoisson, Sizes: "alistorage2019", Load: 0.25, Duration: 10 * sim.Millisecond}
+	flows, err = c.Flows(128, 100*units.Gbps, sim.Streams{Seed: 1})
+	require.NoError(t, err)
+	require.InDelta(t, 97984, len(flows), 4*math.Sqrt(97984))
+}
+
+// Draws of a distribution have its distribution function and its mean.
+func TestSizes(t *testing.T) {
+	for _, d := range named {
+		s, r := d.points, sim.Streams{Seed: 1}.Stream("test")
+		const draws = 100_000
+		below := make([]int, len(s))
+		for range draws {
+			b := s.Draw(r)
+			require.True(t, b >= 1 && float64(b) <= s[len(s)-1].Bytes, d.name)
+			for i := range s {
+				if float64(b) <= s[i].Bytes {
+					below[i]++
+				}
+			}
+		}
+		for i := range s {
+			require.InDelta(t, s[i].CDF, float64(below[i])/draws, 0.005, "%s %v", d.name, s[i])
+			require.True(t, i == 0 || s[i].Bytes > s[i-1].Bytes && s[i].CDF > s[i-1].CDF, d.name)
+		}
+	}
+	require.InDelta(t, 40869.8, NamedSizes("alistorage2019").Mean(), 1e-6, "by hand")
+	require.Equal(t, []string{"alistorage2019", "datamining", "fbhadoop", "solar2022", "websearch", "file"}, SizeNames())
+}
+
+func TestReadSizes(t *testing.T) {
+	want := Sizes{{0, 0}, {4000, 0.5}, {4000, 0.75}, {1 << 20, 1}}
+	for _, text := range []string{
+		"0 0\n4000 50\n4000 75\n1048576 100\n",
+		"# bytes cdf\n0,0\n\n4KB, 0.5\r\n4000\t.75\n1MiB 1",
+	} {
+		got, err := ReadSizes(strings.NewReader(text), "s.txt")
+		require.NoError(t, err, text)
+		require.Equal(t, want, got, text)
+	}
+	jumps := 0
+	for r, i := (sim.Streams{}).Stream("test"), 0; i < 4000; i++ {
+		if want.Draw(r) == 4000 {
+			jumps++
+		}
+	}
+	require.InDelta(t, 1000, jumps, 120, "a quarter is of just that size")
+	for text, want := range map[string]string{
+		"":                 "s.txt: holds no distribution",
+		"1 0\n2 0.5":       "s.txt:2: cdf: the last is 0.5; it must be 1, or 100",
+		"1 0\n5":           `s.txt:2: "5" is not a size and a part`,
+		"1 0\nx 1":         `s.txt:2: bytes: "x" is not a size; 0 to`,
+		"1 0\n-5 1":        `s.txt:2: bytes: "-5" is not a size`,
+		"1 0\n2 NaN":       `s.txt:2: cdf: "NaN" is not a part`,
+		"1 0\n2 101":       `s.txt:2: cdf: "101" is not a part`,
+		"5 0\n4 1":         `s.txt:2: bytes: "4" is less than the size before`,
+		"1 0.5\n2 .4\n3 1": `s.txt:2: cdf: ".4" is less than the part before`,
+		"0 0\n0 1":         "s.txt:2: bytes: the mean of all flows is 0 B",
+	} {
+		_, err := ReadSizes(strings.NewReader(text), "s.txt")
+		require.ErrorContains(t, err, want, text)
+	}
+}
+
+func FuzzSizes(f *testing.F) {
+	f.Add("0 0\n4000 50\n1MiB 100", uint64(1))
+	f.Add("# x\n5,0.25\n5,1", uint64(2))
+	f.Add("0 0\n1TB 1e-300\n1TB 1", uint64(3))
+	f.Fuzz(func(t *testing.T, text string, seed uint64) {
+		s, err := ReadSizes(strings.NewReader(text), "s.txt")
+		if err != nil {
+			var ps config.Problems
+			require.True(t, errors.As(err, &ps))
+			require.Contains(t, ps[0].Where, "s.txt")
+			return
+		}
+		require.Equal(t, 1., s[len(s)-1].CDF)
+		require.GreaterOrEqual(t, s.Mean(), 1.)
+		r := sim.Streams{Seed: seed}.Stream("test")
+		for range 20 {
+			b := s.Draw(r)
+			require.True(t, b >= 1 && float64(b) >= s[0].Bytes && float64(b) <= max(1, s[len(s)-1].Bytes), "%v", b)
+		}
+	})
 }
 
 func FuzzFlows(f *testing.F) {

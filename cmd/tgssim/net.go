@@ -32,18 +32,22 @@ func newNet() *cobra.Command {
 	var f netFlags
 	cmd := &cobra.Command{
 		Use:   "net FABRIC",
-		Short: "Run pure traffic over a fabric, without requests: incast, permutation, all-to-all, a list of flows",
+		Short: "Run pure traffic over a fabric, without requests: incast, permutation, all-to-all, random flows, a list of flows",
 		Long: `Run pure traffic over a fabric, without requests, and print flow completion
 times, slowdowns and what the switches did. FABRIC is one of ` + "`tgssim list fabrics`" + `, or
-the path of a file. traffic.pattern is incast, permutation, all_to_all or file (a
-CSV of source,destination,bytes and optionally start, with or without a header;
-what --flows has written can be sent again).
+the path of a file. traffic.pattern is incast, permutation, all_to_all, poisson
+(flows at random instants between random endpoints; traffic.sizes names a published
+distribution of their sizes or a file of one) or file (a CSV of
+source,destination,bytes and optionally start, with or without a header; what
+--flows has written can be sent again).
 
 A flow's completion time (FCT) runs from its start to its last byte in the
-receiver's memory; its slowdown is that over what it takes alone.`,
+receiver's memory; its slowdown is that over what it takes alone. Flows that begin
+before traffic.warmup is over are not in these figures.`,
 		Example: `  tgssim net ls128-incast32
   tgssim net ls128-incast32 --set congestion.algorithm=none
   tgssim net ls128-all-to-all --set network.engine=flow
+  tgssim net storage-100g-os2 --set packet.path.choice=conga --set traffic.load=0.4
   tgssim net ls128-incast32 --set 'traffic={pattern: file, path: flows.csv}' --flows fct.csv`,
 		Args: exactly(1, "the name of a fabric or the path of its file"),
 		RunE: func(cmd *cobra.Command, args []string) error { return runNet(cmd, &f, args[0]) },
@@ -105,7 +109,8 @@ func runNet(cmd *cobra.Command, f *netFlags, ref string) error {
 
 // netSummary is the outcome of pure traffic. Times are in microseconds: SpanUs is
 // from the first start to the last finish, over which goodput is taken, and EndUs
-// is when nothing was left to happen, timers included.
+// is when nothing was left to happen, timers included. Counted is the finished flows
+// that began after the warm-up, of which the distributions are.
 type netSummary struct {
 	Fabric      string   `json:"fabric"`
 	Engine      string   `json:"engine"`
@@ -113,6 +118,7 @@ type netSummary struct {
 	Fingerprint string   `json:"fingerprint"`
 	Flows       int      `json:"flows"`
 	Finished    int      `json:"finished"`
+	Counted     int      `json:"counted"`
 	Bytes       int64    `json:"bytes"`
 	SpanUs      float64  `json:"span_us"`
 	EndUs       float64  `json:"end_us"`
@@ -128,7 +134,9 @@ type netSummary struct {
 type spread struct {
 	Mean float64 `json:"mean"`
 	P50  float64 `json:"p50"`
+	P95  float64 `json:"p95"`
 	P99  float64 `json:"p99"`
+	P999 float64 `json:"p99_9"`
 	Max  float64 `json:"max"`
 }
 
@@ -141,9 +149,9 @@ func spreadOf(values []float64) spread {
 	for _, v := range values {
 		sum += v
 	}
+	at := func(p float64) float64 { return metrics.Percentile(values, p) }
 	return spread{
-		Mean: sum / float64(len(values)), P50: metrics.Percentile(values, 50),
-		P99: metrics.Percentile(values, 99), Max: values[len(values)-1],
+		Mean: sum / float64(len(values)), P50: at(50), P95: at(95), P99: at(99), P999: at(99.9), Max: values[len(values)-1],
 	}
 }
 
@@ -161,6 +169,10 @@ func summarise(f *scenarios.Fabric, r *experiment.TrafficResult) netSummary {
 		}
 		s.Finished++
 		s.Bytes += int64(x.Bytes)
+		if x.Start < f.Traffic.Warmup {
+			continue
+		}
+		s.Counted++
 		fct = append(fct, x.FCT.Microseconds())
 		slowdown = append(slowdown, x.Slowdown())
 		goodput = append(goodput, float64(x.Bytes)/x.FCT.Seconds())
@@ -175,21 +187,25 @@ func (s *netSummary) print(w io.Writer, cluster string, r *experiment.TrafficRes
 	if s.Finished > 0 {
 		fmt.Fprintf(w, ", %.4g MB in %.3f us: %.4g Gb/s in all", float64(s.Bytes)/1e6, s.SpanUs, s.GoodputGbps)
 	}
-	fmt.Fprint(w, "\n\n")
+	fmt.Fprint(w, "\n")
+	if s.Counted < s.Finished {
+		fmt.Fprintf(w, "%d began in the warm-up and do not count below\n", s.Finished-s.Counted)
+	}
+	fmt.Fprintln(w)
 	row := func(name string, x spread) []string {
 		f := func(v float64) string {
-			if s.Finished == 0 {
+			if s.Counted == 0 {
 				return "-"
 			}
 			return strconv.FormatFloat(v, 'f', 3, 64)
 		}
-		return []string{name, f(x.Mean), f(x.P50), f(x.P99), f(x.Max)}
+		return []string{name, f(x.Mean), f(x.P50), f(x.P95), f(x.P99), f(x.P999), f(x.Max)}
 	}
 	rows := [][]string{row("FCT (us)", s.FCT), row("slowdown", s.Slowdown)}
-	if err := writeTable(w, []string{"", "mean", "p50", "p99", "max"}, rows); err != nil {
+	if err := writeTable(w, []string{"", "mean", "p50", "p95", "p99", "p99.9", "max"}, rows); err != nil {
 		return err
 	}
-	if s.Finished > 0 {
+	if s.Counted > 0 {
 		fmt.Fprintf(w, "\nfairness of goodput (JFI) %.4f\n", s.JFI)
 	}
 	if c := r.Counters; c != nil {

@@ -111,7 +111,7 @@ func (n *Network) layChoice(s Settings) error {
 	case PathCONGA:
 		n.header += uint32(p.CONGA.HeaderBytes)
 		n.fullWire = (n.mtu + n.header) * n.train
-		n.observing = true
+		n.observing = p.CONGA.CountAt == routing.CountAtSend
 		return n.layCONGA(p.CONGA)
 	case PathOracle:
 		n.promised, n.observing = make([]int64, len(n.ports)), true
@@ -140,8 +140,11 @@ func (n *Network) observe(pt *port, id uint32, p *packet, now sim.Time) {
 	if n.telemetry != nil {
 		n.stamp(pt, id, p, now)
 	}
-	if n.conga != nil {
-		n.conga.pass(n, id, p, now)
+	if x := n.conga; x != nil && !x.early {
+		l := n.routes[p.at-1]
+		if x.pass(n, id, p, l, now); n.graph.Links[l].From >= x.spine {
+			x.land(id, p, now)
+		}
 	}
 }
 
@@ -359,6 +362,7 @@ type congaPaths struct {
 	flows  []congaFlow          // by queue pair
 	tags   []congaTag           // by packet
 	local  []uint8              // scratch
+	early  bool                 // estimators count what joins a queue
 	first  topology.NodeID      // leaf
 	spine  topology.NodeID
 }
@@ -373,7 +377,10 @@ type congaTag struct {
 }
 
 func (n *Network) layCONGA(c routing.CONGAConfig) error {
-	x := &congaPaths{dres: make([]routing.DRE, len(n.ports)), first: n.firstSwitch, spine: n.firstSwitch + topology.NodeID(n.graph.Leaves())}
+	x := &congaPaths{
+		dres: make([]routing.DRE, len(n.ports)), first: n.firstSwitch, spine: n.firstSwitch + topology.NodeID(n.graph.Leaves()),
+		early: c.CountAt == routing.CountAtEnqueue,
+	}
 	var err error
 	if x.CONGA, err = routing.NewCONGA(c); err != nil {
 		return nest("packet.path.conga", err)
@@ -458,19 +465,33 @@ func (n *Network) pathOver(q *sender, up uint32) uint16 {
 	return 0
 }
 
-// pass is a packet that a switch sends: between leaves it collects the largest
-// metric, and with the spine's it reaches the other leaf.
-func (x *congaPaths) pass(n *Network, id uint32, p *packet, now sim.Time) {
-	l := n.routes[p.at-1]
-	x.OnSend(&x.dres[l], now, units.Bytes(p.wire))
+// pass is a packet that a switch sends over a link, or takes in for it: between
+// leaves it collects the largest metric.
+func (x *congaPaths) pass(n *Network, id uint32, p *packet, l uint32, now sim.Time) {
+	x.Count(&x.dres[l], now, units.Bytes(p.wire))
 	link := &n.graph.Links[l]
 	if link.From < x.spine && link.To < x.spine {
 		return // from its leaf to a NIC
 	}
-	t, f := &x.tags[id], &x.flows[p.qp]
+	t := &x.tags[id]
 	t.ce = max(t.ce, x.Metric(&x.dres[l], now, n.ports[l].rate))
-	if link.From >= x.spine {
-		x.leaves[f.dst].OnArrive(int(f.src), int(t.uplink), t.ce, now)
-		x.heed(id, f.src, f.dst, now)
+}
+
+// land is a packet that has crossed the fabric, or has begun its last way to its
+// leaf: what it brings goes into the tables.
+func (x *congaPaths) land(id uint32, p *packet, now sim.Time) {
+	t, f := &x.tags[id], &x.flows[p.qp]
+	x.leaves[f.dst].OnArrive(int(f.src), int(t.uplink), t.ce, now)
+	x.heed(id, f.src, f.dst, now)
+}
+
+// taken is a packet that a switch takes in for a link.
+func (x *congaPaths) taken(n *Network, id uint32, p *packet, now sim.Time) {
+	if p.flags&flagReply != 0 {
+		return
 	}
+	if n.graph.Links[n.routes[p.at-1]].From >= x.spine {
+		x.land(id, p, now)
+	}
+	x.pass(n, id, p, n.routes[p.at], now)
 }

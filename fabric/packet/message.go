@@ -17,7 +17,7 @@ type job struct {
 	posted, post sim.Time
 	alone        alone
 	milli        int64  // payload in thousandths of a byte
-	qps          uint32 // queue pairs of each write
+	qps, firstQP uint32 // queue pairs of each write
 	writes       uint32 // the first of its writes until they are posted
 	parts        int32  // work requests that have not arrived
 	coll         int32  // place in Network.collectives, or -1
@@ -65,7 +65,7 @@ func (n *Network) Send(m fabric.Message, to fabric.Receiver) {
 	id := n.newJob()
 	n.jobs[id] = job{
 		to: to, tag: m.Tag, posted: n.engine.Now(), post: m.Post, milli: 1000 * int64(total),
-		qps: uint32(max(1, m.QPs)), writes: none, coll: -1, class: m.Class, live: true,
+		qps: uint32(max(1, m.QPs)), firstQP: uint32(m.FirstQP), writes: none, coll: -1, class: m.Class, live: true,
 	}
 	n.insideParts = n.insideParts[:0]
 	for i := len(parts) - 1; i >= 0; i-- { // the list is built from its end
@@ -114,7 +114,7 @@ func (n *Network) addPart(id uint32, p fabric.Part) {
 	j.writes = w
 	n.eachPiece(w, j.qps, func(k uint32, bytes units.Bytes) {
 		n.jobs[id].parts++
-		n.addLoad(n.currentPath(n.queuePair(p.Src, p.Dst, n.jobs[id].class, k)), 1000*int64(bytes))
+		n.addLoad(n.currentPath(n.queuePair(p.Src, p.Dst, n.jobs[id].class, n.jobs[id].firstQP+k)), 1000*int64(bytes))
 	})
 }
 
@@ -181,7 +181,7 @@ func (n *Network) posted(id uint32, now sim.Time) {
 	for w := j.writes; w != none; {
 		x := n.writes[w]
 		n.eachPiece(w, j.qps, func(k uint32, bytes units.Bytes) {
-			n.fetch(n.queuePair(x.src, x.dst, j.class, k), id, bytes, now)
+			n.fetch(n.queuePair(x.src, x.dst, j.class, j.firstQP+k), id, bytes, now)
 		})
 		n.writes[w].next = n.freeWrites
 		n.freeWrites = w

@@ -128,6 +128,7 @@ type settings struct {
 	labelling        bool // packets carry something of label's
 	learning         bool // replies say something of paths
 	observing        bool // observe wants to know what ports send
+	counting         bool // CONGA wants to know what switches take in
 	next             func(n *Network, q *sender, qp uint32, p *packet, now sim.Time) int
 	stamping         bool // data packets carry the time at which they were sent
 }
@@ -202,6 +203,7 @@ func New(s Settings, engine *sim.Engine, g *topology.Graph, seed uint64) (*Netwo
 	}
 	n.labelling = n.stamping || n.telemetry != nil || n.paying
 	n.learning = n.intPaths != nil || n.conga != nil
+	n.counting = n.conga != nil && n.conga.early
 	n.buffers = make([]*congestion.Buffer, len(g.Nodes)-int(n.firstSwitch))
 	if err := n.checkMarks(s.Congestion.ECN); err != nil {
 		return nil, nest("congestion.ecn", err)

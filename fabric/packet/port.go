@@ -161,6 +161,9 @@ func (n *Network) arrive(id uint32, now sim.Time) {
 		return
 	}
 	pt := &n.ports[l]
+	if n.counting {
+		n.conga.taken(n, id, p, now)
+	}
 	if pt.scheduled && p.prio != prioControl {
 		n.schedule(l, pt, id, p, now)
 		return
