@@ -44,6 +44,9 @@ func Measures() []Measure {
 		{"paused_ms", "ports paused (ms)", 1, -1},
 		{"pauses", "pauses", 1, -1},
 		{"dropped_packets", "packets dropped", 1, -1},
+		{"link_down_packets", "packets lost on links", 1, -1},
+		{"retransmitted_packets", "packets sent again", 1, -1},
+		{"retransmission_timeouts", "timeouts", 1, -1},
 	}
 }
 

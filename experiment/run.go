@@ -261,8 +261,8 @@ func (b *Simulation) finish() (*Result, error) {
 		return nil, err
 	}
 	ports := portStats(b.Network, b.Graph)
-	if ports != nil {
-		sum := metrics.PortsOf(b.Graph, ports)
+	if n, ok := b.Network.(*packet.Network); ok {
+		sum := metrics.PortsOf(b.Graph, ports, n.Counters())
 		r.Summary.Ports = &sum
 	}
 	r.Notes = append(r.Notes, b.notes(usage)...)

@@ -5,7 +5,7 @@ import (
 	"github.com/tgssim/tgssim/topology"
 )
 
-// Ports is what the switches of the packet engine saw, in all.
+// Ports is what the switches and NICs of the packet engine saw, in all.
 type Ports struct {
 	// MaxQueue is the longest queue of data of any port, and P99Queue the longest of
 	// the ports' 99th percentiles over time, in bytes.
@@ -20,11 +20,17 @@ type Ports struct {
 	Pauses int64   `json:"pauses"`
 	// Dropped is the packets that switches refused.
 	Dropped int64 `json:"dropped_packets"`
+	// LostOnLinks is the packets on links that had failed or did while they were on
+	// it; Resent is the packets that NICs sent again, whatever for, and Timeouts how
+	// often their retransmission timers went off.
+	LostOnLinks int64 `json:"link_down_packets"`
+	Resent      int64 `json:"retransmitted_packets"`
+	Timeouts    int64 `json:"retransmission_timeouts"`
 }
 
-// PortsOf sums up the statistics of ports of a graph.
-func PortsOf(g *topology.Graph, ports []packet.PortStats) Ports {
-	var s Ports
+// PortsOf sums up the statistics of ports of a graph, and what its NICs counted.
+func PortsOf(g *topology.Graph, ports []packet.PortStats, k packet.Counters) Ports {
+	s := Ports{LostOnLinks: k.Dropped[packet.DropLinkDown], Resent: k.Retransmitted, Timeouts: k.Timeouts}
 	var sent, marked int64
 	for i := range ports {
 		p := &ports[i]

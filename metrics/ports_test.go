@@ -32,8 +32,11 @@ func TestPortsByHand(t *testing.T) {
 	up.Dropped[1], up.Dropped[3] = 4, 5
 	down := packet.PortStats{Link: link(topology.KindSpine, topology.KindLeaf)}
 	down.Packets[0], down.MaxDepth, down.P99Depth, down.Dropped[2] = 20, 400, 400, 1
+	k := packet.Counters{Retransmitted: 12, Timeouts: 2}
+	k.Dropped[packet.DropQueue], k.Dropped[packet.DropLinkDown] = 10, 3
 	require.Equal(t, metrics.Ports{
 		MaxQueue: 5000, P99Queue: 400, MarkedShare: 0.2, Paused: 7, Pauses: 4, Dropped: 10,
-	}, metrics.PortsOf(g, []packet.PortStats{nic, up, down}))
-	require.Equal(t, metrics.Ports{Paused: 5, Pauses: 3}, metrics.PortsOf(g, []packet.PortStats{nic}), "no switch, no share")
+		LostOnLinks: 3, Resent: 12, Timeouts: 2,
+	}, metrics.PortsOf(g, []packet.PortStats{nic, up, down}, k))
+	require.Equal(t, metrics.Ports{Paused: 5, Pauses: 3}, metrics.PortsOf(g, []packet.PortStats{nic}, packet.Counters{}), "no switch, no share")
 }

@@ -178,12 +178,15 @@ func TestPortsAreInTheRows(t *testing.T) {
 		r, err := b.Run(context.Background(), nil)
 		require.NoError(t, err)
 		for name, want := range map[string]func(metrics.Ports) string{
-			"max_queue_bytes": func(p metrics.Ports) string { return fmt.Sprint(p.MaxQueue) },
-			"p99_queue_bytes": func(p metrics.Ports) string { return fmt.Sprint(p.P99Queue) },
-			"marked_share":    func(p metrics.Ports) string { return fmt.Sprint(p.MarkedShare) },
-			"paused_ms":       func(p metrics.Ports) string { return fmt.Sprint(p.Paused) },
-			"pauses":          func(p metrics.Ports) string { return fmt.Sprint(p.Pauses) },
-			"dropped_packets": func(p metrics.Ports) string { return fmt.Sprint(p.Dropped) },
+			"max_queue_bytes":         func(p metrics.Ports) string { return fmt.Sprint(p.MaxQueue) },
+			"p99_queue_bytes":         func(p metrics.Ports) string { return fmt.Sprint(p.P99Queue) },
+			"marked_share":            func(p metrics.Ports) string { return fmt.Sprint(p.MarkedShare) },
+			"paused_ms":               func(p metrics.Ports) string { return fmt.Sprint(p.Paused) },
+			"pauses":                  func(p metrics.Ports) string { return fmt.Sprint(p.Pauses) },
+			"dropped_packets":         func(p metrics.Ports) string { return fmt.Sprint(p.Dropped) },
+			"link_down_packets":       func(p metrics.Ports) string { return fmt.Sprint(p.LostOnLinks) },
+			"retransmitted_packets":   func(p metrics.Ports) string { return fmt.Sprint(p.Resent) },
+			"retransmission_timeouts": func(p metrics.Ports) string { return fmt.Sprint(p.Timeouts) },
 		} {
 			cell := cells[i][slices.Index(names, name)]
 			if i > 0 {
@@ -192,7 +195,7 @@ func TestPortsAreInTheRows(t *testing.T) {
 				require.NotContains(t, string(lines[i].Summary), name)
 				continue
 			}
-			require.Equal(t, want(metrics.PortsOf(b.Graph, r.Ports)), row[name], name)
+			require.Equal(t, want(*r.Summary.Ports), row[name], name)
 			require.Equal(t, row[name], cell, "%s, %s", name, types[slices.Index(names, name)])
 			require.Contains(t, string(lines[i].Summary), `"`+name+`":`+row[name])
 		}

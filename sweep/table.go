@@ -25,6 +25,7 @@ var summaryColumns = []string{
 	"comm_prefill_paths", "comm_prefill_contention", "comm_decode_paths", "comm_decode_contention",
 	"tgs_cv_100ms", "tgs_worst_100ms", "bursts", "bursts_unrecovered", "burst_recovery_ms",
 	"max_queue_bytes", "p99_queue_bytes", "marked_share", "paused_ms", "pauses", "dropped_packets",
+	"link_down_packets", "retransmitted_packets", "retransmission_timeouts",
 	"saturation", "network_verdict",
 }
 
@@ -147,7 +148,8 @@ func (p *Plan) columns() []column {
 func kindOfMeasure(name string) kind {
 	switch name {
 	case "completed", "requests_rejected", "requests_unfinished", "bursts", "bursts_unrecovered",
-		"max_queue_bytes", "p99_queue_bytes", "pauses", "dropped_packets":
+		"max_queue_bytes", "p99_queue_bytes", "pauses", "dropped_packets",
+		"link_down_packets", "retransmitted_packets", "retransmission_timeouts":
 		return kindInt
 	case "slo_met":
 		return kindBool
