@@ -237,6 +237,7 @@ var everyKey = []change{
 	{key: "metrics.window", value: "7ms", does: measurement},
 	{key: "metrics.top_links", value: "1", does: measurement},
 	{key: "metrics.steps", value: "true", does: measurement},
+	{key: "metrics.decode_instances", value: "[0]", does: measurement},
 
 	{key: "measured[0].quantity", value: "step_decode", does: refused, on: aMeasurement, says: "measured[0].unit"},
 	{key: "measured[0].value", value: "2", does: idle, on: aMeasurement, why: "a run is not what it is held to"},

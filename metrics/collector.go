@@ -20,9 +20,11 @@ type Collector struct {
 	transfers []Transfer
 	gaps      eventLog // at: the token; span: the gap before it
 	extras    eventLog // at: the tokens that came along with another; no span
-	prefills  eventLog // at: the step's end; span: its length; count: its tokens
-	steps     []Step
-	err       error
+	// chosenGaps and chosenExtras are those of Config.DecodeInstances.
+	chosenGaps, chosenExtras eventLog
+	prefills                 eventLog // at: the step's end; span: its length; count: its tokens
+	steps                    []Step
+	err                      error
 }
 
 // A Request is what is kept of a serving.Record, in 264 bytes.
@@ -60,7 +62,7 @@ type Step struct {
 
 // NewCollector returns a Collector for one run.
 func NewCollector(cfg Config) *Collector {
-	return &Collector{cfg: cfg, reasonAt: map[string]uint32{}, gaps: eventLog{merge: true}}
+	return &Collector{cfg: cfg, reasonAt: map[string]uint32{}, gaps: eventLog{merge: true}, chosenGaps: eventLog{merge: true}}
 }
 
 // Listener returns the callbacks through which the run reports.
@@ -125,9 +127,19 @@ func (c *Collector) intern(reason string) uint32 {
 	return i
 }
 
-func (c *Collector) gap(at, gap sim.Time, count int) { c.gaps.add(at, gap, int64(count)) }
+func (c *Collector) gap(at, gap sim.Time, count, instance int) {
+	c.gaps.add(at, gap, int64(count))
+	if c.cfg.chooses() && c.cfg.chosen(instance) {
+		c.chosenGaps.add(at, gap, int64(count))
+	}
+}
 
-func (c *Collector) extra(at sim.Time, tokens int) { c.extras.add(at, 0, int64(tokens)) }
+func (c *Collector) extra(at sim.Time, tokens, instance int) {
+	c.extras.add(at, 0, int64(tokens))
+	if c.cfg.chooses() && c.cfg.chosen(instance) {
+		c.chosenExtras.add(at, 0, int64(tokens))
+	}
+}
 
 func (c *Collector) transfer(t *serving.Transfer) {
 	c.transfers = append(c.transfers, Transfer{

@@ -5,6 +5,9 @@
 package metrics
 
 import (
+	"fmt"
+	"slices"
+
 	"github.com/tgssim/tgssim/internal/config"
 	"github.com/tgssim/tgssim/sim"
 )
@@ -27,6 +30,18 @@ type Config struct {
 	TopLinks int `yaml:"top_links"`
 	// Steps keeps a row for every executed step (88 bytes each).
 	Steps bool `yaml:"steps"`
+	// DecodeInstances limits the latency statistics, KV transfers' included, to the
+	// requests that these decode instances got, counted from 0. Empty is all.
+	// Throughput, TGS, goodput and GPU time are of the whole cluster in any case.
+	DecodeInstances []int `yaml:"decode_instances"`
+}
+
+// chooses tells whether latencies are of some decode instances only.
+func (c Config) chooses() bool { return len(c.DecodeInstances) > 0 }
+
+// chosen tells whether latencies are of a decode instance, perhaps among others.
+func (c Config) chosen(instance int) bool {
+	return !c.chooses() || slices.Contains(c.DecodeInstances, instance)
 }
 
 // An SLO is a set of limits; a limit of 0 is none.
@@ -63,6 +78,10 @@ func (c Config) Validate() error {
 	ps.Require(c.Window == 0 || c.Window >= sim.Millisecond && c.Window < sim.Never, "window",
 		"%v is out of range: 1ms or more, or 0s for automatic", c.Window)
 	ps.Require(c.TopLinks >= 0 && c.TopLinks <= 1000, "top_links", "%d is out of range: 0 to 1000", c.TopLinks)
+	for i, k := range c.DecodeInstances {
+		ps.Require(k >= 0 && !slices.Contains(c.DecodeInstances[:i], k), fmt.Sprintf("decode_instances[%d]", i),
+			"%d: use each number of a decode instance once, counted from 0", k)
+	}
 	return ps.Err()
 }
 

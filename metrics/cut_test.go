@@ -92,7 +92,7 @@ func TestEndOfClock(t *testing.T) {
 			}
 			l.Request(&r)
 		}
-		l.Gap(late, s, 40)
+		l.Gap(late, s, 40, 0)
 		r, err := c.Finish(metrics.Account{End: sim.Never - 1, Exhausted: true, GPUs: 2, Pools: []serving.PoolUsage{{Pool: "decode", GPUs: 2}}})
 		require.NoError(t, err)
 		require.LessOrEqual(t, len(r.Series), 100_000)

@@ -16,11 +16,11 @@ func TestSeveralTokensAtOnce(t *testing.T) {
 	const ms = sim.Millisecond
 	c := NewCollector(Config{})
 	l := c.Listener()
-	l.Extra(20*ms, 1)
-	l.Gap(30*ms, 10*ms, 1)
-	l.Extra(30*ms, 2)
-	l.Gap(40*ms, 10*ms, 1)
-	l.Gap(50*ms, 10*ms, 1)
+	l.Extra(20*ms, 1, 0)
+	l.Gap(30*ms, 10*ms, 1, 0)
+	l.Extra(30*ms, 2, 0)
+	l.Gap(40*ms, 10*ms, 1, 0)
+	l.Gap(50*ms, 10*ms, 1, 0)
 	q := serving.Record{
 		Request: workload.Request{PromptTokens: 5, OutputTokens: 7}, Outcome: serving.Finished,
 		PrefillStart: 0, PrefillEnd: 10 * ms, TransferEnd: 10 * ms, FirstToken: 20 * ms, Finish: 50 * ms,

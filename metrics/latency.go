@@ -31,6 +31,7 @@ func (q *Request) TPOT() float64 {
 func (x *analysis) latencies() {
 	rs := x.r.Requests
 	warm := x.r.Whole.From + min(x.c.cfg.Warmup, sim.Never-x.r.Whole.From)
+	_, extras := x.outputs()
 	var all, ttft, prefill, tpot, e2e []float64
 	for i := range rs {
 		q := &rs[i]
@@ -38,7 +39,7 @@ func (x *analysis) latencies() {
 			continue
 		}
 		all = append(all, q.E2E().Milliseconds())
-		if q.Arrival < warm {
+		if q.Arrival < warm || !x.chosen(q.DecodeRank) {
 			continue
 		}
 		x.measured = append(x.measured, q)
@@ -51,13 +52,16 @@ func (x *analysis) latencies() {
 			tpot = append(tpot, v)
 		}
 	}
+	if x.c.cfg.chooses() {
+		x.note("Latencies and KV transfers are of decode instances %v only (metrics.decode_instances).", x.c.cfg.DecodeInstances)
+	}
 	x.life = StatsOf(all).Mean // sorts
 	x.steady(all)
 	x.r.TTFT, x.r.TTFTPrefill = StatsOf(ttft), StatsOf(prefill)
 	x.r.TPOT, x.r.E2E = StatsOf(tpot), StatsOf(e2e)
 	gaps := x.itl(warm)
 	x.r.ITL = WeightedStatsOf(gaps)
-	x.c.extras.each(func(e logEvent) {
+	extras.each(func(e logEvent) {
 		if e.at >= warm {
 			x.extras += e.count
 		}
@@ -69,12 +73,31 @@ func (x *analysis) latencies() {
 	x.limit("TPOT", slo.TPOT, Percentile(tpot, slo.Percentile))
 	x.limit("E2E", slo.E2E, Percentile(e2e, slo.Percentile))
 
-	moved := make([]float64, len(x.r.Transfers))
+	moved := make([]float64, 0, len(x.r.Transfers))
 	for i := range x.r.Transfers {
-		t := &x.r.Transfers[i]
-		moved[i] = (t.Arrived - t.Posted).Milliseconds()
+		if t := &x.r.Transfers[i]; x.chosen(t.DecodeRank) {
+			moved = append(moved, (t.Arrived - t.Posted).Milliseconds())
+		}
 	}
 	x.r.KVTransfer = StatsOf(moved)
+}
+
+// chosen tells whether the latencies are of a decode rank.
+func (x *analysis) chosen(rank int32) bool {
+	u := x.pool(poolDecode)
+	if !x.c.cfg.chooses() || u == nil || u.Instances == 0 {
+		return true
+	}
+	return x.c.cfg.chosen(int(rank) / (u.Ranks / u.Instances))
+}
+
+// outputs are the token gaps, and the tokens that came along with another, that
+// the latencies are of.
+func (x *analysis) outputs() (gaps, extras *eventLog) {
+	if x.c.cfg.chooses() {
+		return &x.c.chosenGaps, &x.c.chosenExtras
+	}
+	return &x.c.gaps, &x.c.extras
 }
 
 // A Limit is one limit of the SLO and what became of it in a run.
@@ -113,7 +136,8 @@ func (x *analysis) itl(from sim.Time) []Weighted {
 		count int64
 	}
 	var gaps []gap
-	x.c.gaps.each(func(e logEvent) {
+	log, _ := x.outputs()
+	log.each(func(e logEvent) {
 		switch {
 		case e.at < from:
 		case len(gaps) > 0 && gaps[len(gaps)-1].span == e.span:

@@ -146,6 +146,41 @@ func TestTailSplitIsTheSlowOne(t *testing.T) {
 	require.InDelta(t, 702, r.TTFTMean.TTFT, 1e-9)
 }
 
+// Latencies of some decode instances are those of a run that only they serve; what
+// is the cluster's stays.
+func TestDecodeInstances(t *testing.T) {
+	story := metricstest.Story{
+		Requests: metricstest.Poisson(90, 20, 100, 10, 1), Prefillers: 1, Wires: 1,
+		Prefill: 20 * ms, Transfer: 10 * ms, StepCompute: 20 * ms, DecodeRanks: 3, PrefillGPUs: 1, DecodeGPUs: 3,
+	}
+	for i := range story.Requests { // ranks get requests in turn, and every third long answers
+		story.Requests[i].OutputTokens += 5 * (i % 3)
+	}
+	of := func(instances ...int) *metrics.Result {
+		cfg := metrics.DefaultConfig()
+		cfg.DecodeInstances = instances
+		return measure(t, story, cfg, func(a *metrics.Account) { a.Pools[1].Instances = 3 })
+	}
+	all, some := of(), of(0, 2)
+	require.Equal(t, all.Summary.TGS, some.Summary.TGS)
+	require.Equal(t, all.Steady, some.Steady)
+	require.EqualValues(t, 60, some.TTFT.Count)
+	require.EqualValues(t, 60, some.KVTransfer.Count)
+	require.EqualValues(t, 30*(9+19), some.ITL.Count)
+	require.Contains(t, some.Notes, "Latencies and KV transfers are of decode instances [0 2] only (metrics.decode_instances).")
+	var ttft, sum float64
+	for _, k := range []int{0, 1, 2} {
+		one := of(k)
+		require.EqualValues(t, 30, one.E2E.Count)
+		require.EqualValues(t, 30*(9+5*k), one.ITL.Count)
+		ttft += one.TTFT.Mean / 3
+		sum += one.KVTransfer.Mean / 3
+	}
+	require.InDelta(t, all.TTFT.Mean, ttft, 1e-9)
+	require.InDelta(t, all.KVTransfer.Mean, sum, 1e-9)
+	require.Equal(t, all.ITL, of(2, 1, 0).ITL)
+}
+
 // With a warm-up, earlier arrivals leave the latency statistics but not the
 // token sums, and the steady window starts at its end.
 func TestWarmup(t *testing.T) {
@@ -421,7 +456,7 @@ func BenchmarkCollector(b *testing.B) {
 		l := c.Listener()
 		for i := range 100_000 {
 			at := sim.Time(i) * 30 * ms
-			l.Gap(at, 30*ms+sim.Time(i%1000), 100)
+			l.Gap(at, 30*ms+sim.Time(i%1000), 100, 0)
 			if i%10 == 0 {
 				record.ID = i / 10
 				l.Request(&record)

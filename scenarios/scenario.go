@@ -141,6 +141,10 @@ func (s *Scenario) Validate() error {
 	ps.Nest("workload", s.Workload.Validate())
 	ps.Require(s.Run.Until >= 0 && s.Run.Until < sim.Never, "run.until", "%v is out of range: above 0s, or 0s to run to the end", s.Run.Until)
 	ps.Nest("metrics", s.Metrics.Validate())
+	for i, k := range s.Metrics.DecodeInstances {
+		ps.Require(k < s.Serving.Decode.Instances, fmt.Sprintf("metrics.decode_instances[%d]", i),
+			"%d: there are %d decode instances, counted from 0", k, s.Serving.Decode.Instances)
+	}
 	for i, m := range s.Measured {
 		ps.Nest(fmt.Sprintf("measured[%d]", i), m.validate())
 	}

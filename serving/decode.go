@@ -94,10 +94,10 @@ func (in *instance) finishDecode(now sim.Time, a *stepAccount) bool {
 	}
 	if old > 0 && c.opt.Listener.Gap != nil {
 		// Steps follow each other without a pause while requests run.
-		c.opt.Listener.Gap(now, now-in.ended, old)
+		c.opt.Listener.Gap(now, now-in.ended, old, in.index)
 	}
 	if extra := in.output - int64(in.requests); extra > 0 && c.opt.Listener.Extra != nil {
-		c.opt.Listener.Extra(now, int(extra))
+		c.opt.Listener.Extra(now, int(extra), in.index)
 	}
 	for _, r := range in.ranks {
 		freed := false

@@ -336,12 +336,12 @@ func (s *setup) run(t require.TestingT) *story {
 			clock(x.End)
 			out.steps = append(out.steps, *x)
 		},
-		Gap: func(at, gap sim.Time, n int) {
+		Gap: func(at, gap sim.Time, n, _ int) {
 			clock(at)
 			require.Positive(t, n)
 			out.gaps[gap] += n
 		},
-		Extra: func(at sim.Time, n int) {
+		Extra: func(at sim.Time, n, _ int) {
 			clock(at)
 			require.Positive(t, n)
 			out.extras[at] += n

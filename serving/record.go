@@ -182,11 +182,13 @@ type Listener struct {
 	// Request is called once per request, when it finishes or is rejected; those
 	// unfinished are reported when the run ends.
 	Request func(r *Record)
-	// Gap reports that count requests got a token gap after their previous one.
-	Gap func(at, gap sim.Time, count int)
+	// Gap reports that count requests of a decode instance got a token gap after
+	// their previous one.
+	Gap func(at, gap sim.Time, count, instance int)
 	// Extra reports tokens that came at an instant beside those that Gap and first
-	// tokens are: accepted drafts, of requests that got a token at that instant.
-	Extra func(at sim.Time, tokens int)
+	// tokens are: accepted drafts, of requests of an instance that got a token at
+	// that instant.
+	Extra func(at sim.Time, tokens, instance int)
 	// Transfer is called when a KV transfer has arrived.
 	Transfer func(t *Transfer)
 	// Step is called at the end of every step.

@@ -177,7 +177,7 @@ func (s Story) tell(l serving.Listener, r serving.Record, admitted sim.Time) []c
 	step := s.StepCompute + s.StepComm + s.StepHost
 	for k := 1; k < r.OutputTokens; k++ {
 		at := r.FirstToken + step*sim.Time(k)
-		heard(at, func() { l.Gap(at, step, 1) })
+		heard(at, func() { l.Gap(at, step, 1, r.DecodeRank) })
 	}
 	if s.Stop > 0 && r.Finish > s.Stop {
 		unfinished := r
