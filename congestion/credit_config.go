@@ -59,6 +59,10 @@ type CreditConfig struct {
 	// MessageBytes is a request, grant or return on the wire: the least frame of
 	// Ethernet with preamble and gap is 84 B.
 	MessageBytes units.Bytes `yaml:"message_bytes"`
+	// OnWires has these messages take their room on every link of their way, at
+	// once when they are sent, before the data that waits there. Without it they
+	// are counted and take the time that they need alone, as acknowledgements do.
+	OnWires bool `yaml:"on_wires"`
 }
 
 // creditPresets is the table of the presets.
@@ -97,7 +101,7 @@ func uecCredit() CreditConfig {
 		Quantum: 4 * (4096 + 128), Speedup: 1,
 		Outstanding: 1.5, SourceOutstanding: 1.5, Push: 1,
 		Order: OrderRoundRobin, Timeout: 500 * sim.Microsecond,
-		MessageBytes: 84,
+		MessageBytes: 84, OnWires: true,
 	}
 }
 

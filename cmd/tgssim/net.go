@@ -210,7 +210,7 @@ func (s *netSummary) print(w io.Writer, cluster string, r *experiment.TrafficRes
 	}
 	if c := r.Counters; c != nil {
 		fmt.Fprintln(w)
-		if err := writeTable(w, []string{"packets", ""}, counterRows(c)); err != nil {
+		if err := writeTable(w, []string{"packets", ""}, counterRows(c, r.Span())); err != nil {
 			return err
 		}
 	}
@@ -252,8 +252,8 @@ func canWrite(name string) error {
 	return nil
 }
 
-// counterRows is the packet engine's counters as a table.
-func counterRows(c *packet.Counters) [][]string {
+// counterRows is the packet engine's counters over a span as a table.
+func counterRows(c *packet.Counters, span sim.Time) [][]string {
 	n := func(v int64) string { return strconv.FormatInt(v, 10) }
 	rows := [][]string{
 		{"arrived with a congestion mark", n(c.MarkedArrived)},
@@ -269,7 +269,7 @@ func counterRows(c *packet.Counters) [][]string {
 			[]string{"probes, bytes both ways", fmt.Sprintf("%d, %d", c.Probes, c.ProbeBytes)},
 			[]string{"moved to another path", n(c.Moves)})
 	}
-	rows = append(rows, creditRows(c)...)
+	rows = append(rows, creditRows(c, span)...)
 	for reason, count := range c.Dropped {
 		if count > 0 {
 			rows = append(rows, []string{"dropped: " + packet.DropReason(reason).String(), n(count)})
@@ -279,14 +279,14 @@ func counterRows(c *packet.Counters) [][]string {
 }
 
 // creditRows is what receiver credits, and containers, have cost.
-func creditRows(c *packet.Counters) (rows [][]string) {
+func creditRows(c *packet.Counters, span sim.Time) (rows [][]string) {
 	mean := func(sum sim.Time, count int64) string {
 		return fmt.Sprintf("%d, %.3g us", count, (sum / sim.Time(max(1, count))).Microseconds())
 	}
 	if c.CreditRequests > 0 {
 		rows = append(rows,
 			[]string{"credits asked for, granted, returned", fmt.Sprintf("%d, %d, %d", c.CreditRequests, c.CreditGrants, c.CreditReturns)},
-			[]string{"bytes of these messages", strconv.FormatInt(c.CreditBytes, 10)},
+			[]string{"bytes of these messages; of a link at most", fmt.Sprintf("%d; %.2f %%", c.CreditBytes, 100*c.CreditTime.Seconds()/max(span, 1).Seconds())},
 			[]string{"waits for a first grant, mean", mean(c.CreditWaitTime, c.CreditWaits)})
 	}
 	if c.CreditExpired > 0 {

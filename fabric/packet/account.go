@@ -54,12 +54,13 @@ type Counters struct {
 	Moves, Reports, Probes, ProbeBytes int64
 	ReportAge                          sim.Time
 	// CreditRequests, CreditGrants and CreditReturns count the control messages of
-	// receiver credits, CreditBytes is theirs on the wire. CreditExpired is what was
-	// granted and counted as lost. CreditWaits counts the times that a queue pair or
+	// receiver credits, CreditBytes is theirs on the wire of each link of their way,
+	// CreditTime what they have taken of the link's time that has had the most of it.
+	// CreditExpired is what was granted and counted as lost. CreditWaits counts the times that a queue pair or
 	// DGSQ with something new to send had no credit, CreditWaitTime sums up how long
 	// until it sent.
 	CreditRequests, CreditGrants, CreditReturns, CreditBytes, CreditExpired, CreditWaits int64
-	CreditWaitTime                                                                       sim.Time
+	CreditWaitTime, CreditTime                                                           sim.Time
 	// Held counts packets that waited at their NIC for a container before theirs,
 	// HeldTime sums up how long; MaxHeld is the most bytes that a NIC has held.
 	// SkippedContainers, LateInContainer and LostInContainer are what its timeouts
@@ -77,7 +78,10 @@ type Counters struct {
 // Counters returns the counts as of now.
 func (n *Network) Counters() Counters {
 	k := n.count
-	n.countContainers(&k)
+	if n.credits != nil {
+		n.countMessages(&k)
+		n.countContainers(&k)
+	}
 	return k
 }
 

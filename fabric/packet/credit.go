@@ -14,13 +14,14 @@ import (
 // paths (see gse.go); with "credit" it is a queue pair.
 //
 // Requests, grants and returns take the time of a control message alone, each as
-// one event; their bytes are counted and not put on the wires.
+// one event; their bytes take room on every link of their way (see takeRoom).
 
 // A lane is the two ends of a credit.
 type lane struct {
 	src, dst uint32   // NICs
 	qps      []uint32 // queue pairs
 	turn     uint32   // the one that is served first next
+	told     uint32   // counts control messages, which take the paths in turn
 	source   congestion.SourceID
 	life     uint32 // counts the times that the source was opened
 	open     bool
@@ -54,6 +55,7 @@ type credits struct {
 	ports  []creditPort // by NIC
 	tags   []creditTag  // by packet
 	rtt    sim.Time
+	wired  []int64       // by LinkID: bytes of control messages
 	keys   []int         // scratch
 	queues []units.Bytes // scratch
 }
@@ -168,9 +170,9 @@ func (n *Network) waive(qp uint32, q *sender, from, to uint32, now sim.Time) {
 	s := n.creditOf(l, now)
 	if total, tell := s.Cancel(inside); tell {
 		n.count.CreditRequests++
-		n.tellReceiver(evRequest, at, total)
+		n.message(evRequest, at, total, now)
 	}
-	n.giveBack(at, s)
+	n.giveBack(at, s, now)
 	if l.gse.outside > 0 {
 		_, d := n.credits.ports[l.src].sources[l.gse.side].dgsqs.Get(l.gse.key, now)
 		n.takeIn(l, d, now)
@@ -204,15 +206,15 @@ func (n *Network) ask(at uint32, now sim.Time) { n.askFor(at, n.credits.config.R
 func (n *Network) askFor(at uint32, least units.Bytes, now sim.Time) {
 	if total, ok := n.creditOf(&n.credits.lanes[at], now).Request(least); ok {
 		n.count.CreditRequests++
-		n.tellReceiver(evRequest, at, total)
+		n.message(evRequest, at, total, now)
 	}
 }
 
 // giveBack returns what was granted and is not needed.
-func (n *Network) giveBack(at uint32, s *congestion.CreditSender) {
+func (n *Network) giveBack(at uint32, s *congestion.CreditSender, now sim.Time) {
 	if b := s.Return(); b > 0 {
 		n.count.CreditReturns++
-		n.tellReceiver(evReturn, at, b)
+		n.message(evReturn, at, b, now)
 	}
 }
 
@@ -248,17 +250,65 @@ func (n *Network) tagOf(id uint32) *creditTag {
 
 // A control message is a packet that nothing transmits: qp is its lane, at the
 // life of its source, seq and payload are a number of bytes.
-func (n *Network) message(kind uint16, delay sim.Lane, at uint32, bytes units.Bytes) {
+func (n *Network) message(kind uint16, at uint32, bytes units.Bytes, now sim.Time) {
 	id := n.alloc()
+	l := &n.credits.lanes[at]
+	delay := l.forth
+	if kind == evCredit {
+		delay = l.back
+	}
+	if n.credits.config.OnWires {
+		n.takeRoom(l, kind == evCredit, now)
+	}
 	n.packets[id] = packet{
-		qp: at, at: n.credits.lanes[at].life, seq: uint32(uint64(bytes)), payload: uint32(uint64(bytes) >> 32), prio: prioControl,
+		qp: at, at: l.life, seq: uint32(uint64(bytes)), payload: uint32(uint64(bytes) >> 32), prio: prioControl,
 	}
 	n.count.CreditBytes += int64(n.credits.config.MessageBytes)
 	n.engine.AfterLane(delay, n.self, kind, id)
 }
 
-func (n *Network) tellReceiver(kind uint16, at uint32, bytes units.Bytes) {
-	n.message(kind, n.credits.lanes[at].forth, at, bytes)
+// takeRoom has a control message take the links between the ends of a lane for its
+// time, as a frame that goes before the data that waits there. All of them are taken
+// when it is sent: what the links carry is right, and when they do is off by less
+// than the flight of the message.
+func (n *Network) takeRoom(l *lane, back bool, now sim.Time) {
+	q := &n.senders[l.qps[0]]
+	at, reverse := q.route, uint32(0)
+	for range q.paths.count {
+		at = q.paths.first + l.told%uint32(q.paths.count)*uint32(q.paths.stride)
+		l.told++
+		if !n.faulty || !n.crossesExcluded(n.pathAt(at)) {
+			break
+		}
+	}
+	if back {
+		reverse = 1
+	}
+	if n.atLeaves {
+		at++ // the NIC's own link
+	}
+	c := n.credits
+	size := uint32(c.config.MessageBytes)
+	for ; n.routes[at] != endOfRoute; at++ {
+		link := n.routes[at] ^ reverse
+		pt := &n.ports[link]
+		if n.atLeaves && n.routes[at+1] == endOfRoute || pt.down {
+			continue
+		}
+		pt.busy = max(pt.busy, now) + pt.time(size)
+		pt.sent.wire += int64(size)
+		pt.sent.control++
+		c.wired[link] += int64(size)
+	}
+}
+
+// countMessages finds the link of which control messages have taken most.
+func (n *Network) countMessages(k *Counters) {
+	for l, bytes := range n.credits.wired {
+		if bytes > 0 {
+			k.CreditTime = max(k.CreditTime, n.graph.Links[l].Rate.Time(units.Bytes(bytes)))
+		}
+	}
 }
 
 // opened takes in a control message; it is of no account when its source has been
@@ -321,7 +371,7 @@ func (n *Network) grant(nic uint32, now sim.Time) {
 	if source, total, ok := p.sched.Grant(now); ok {
 		n.count.CreditGrants++
 		at := p.laneOf[source]
-		n.message(evCredit, n.credits.lanes[at].back, at, total)
+		n.message(evCredit, at, total, now)
 	}
 	n.settle(nic, now)
 }
@@ -343,7 +393,7 @@ func (n *Network) credited(id uint32, now sim.Time) {
 	l := &n.credits.lanes[at]
 	s := n.creditOf(l, now)
 	s.OnCredit(total)
-	n.giveBack(at, s)
+	n.giveBack(at, s, now)
 	n.ask(at, now)
 	if n.atLeaves {
 		n.pump(at, now)

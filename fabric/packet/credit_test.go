@@ -136,6 +136,11 @@ func TestScheduledFabricIsQuiet(t *testing.T) {
 	})
 }
 
+// dataOn is what a link has carried but for control messages of credits.
+func dataOn(b *bench, l topology.LinkID) units.Bytes {
+	return b.net.PortStats(l).Wire - units.Bytes(b.net.credits.wired[l])
+}
+
 // Containers keep the uplinks of a NIC within a container of each other.
 func TestContainersSpread(t *testing.T) {
 	for _, spray := range []string{congestion.SprayLeastSent, congestion.SprayRoundRobin} {
@@ -146,7 +151,7 @@ func TestContainersSpread(t *testing.T) {
 		b.run()
 		low, high := units.Bytes(1<<60), units.Bytes(0)
 		for _, l := range b.net.graph.Out(b.net.graph.LeafOf(b.net.graph.NICOf(0)))[8:] {
-			w := b.net.PortStats(l).Wire
+			w := dataOn(b, l)
 			low, high = min(low, w), max(high, w)
 		}
 		require.Positive(t, low)
@@ -203,6 +208,44 @@ func TestRequestsCostARoundTrip(t *testing.T) {
 	}
 }
 
+// Grants take their room on the links that the data of the other direction needs: with
+// 84 B for each 4 KiB that is 2 % of it, and nothing where there is none. Where they
+// only count it is nothing, and without grants none.
+func TestMessagesTakeRoom(t *testing.T) {
+	run := func(algorithm, mode string, wires, both bool, push float64) (sim.Time, Counters) {
+		s := scheduled(t, algorithm, push)
+		s.Fabric.MTU = 512
+		s.Congestion.GSE.Mode, s.Packet.Transport.WindowBDP = mode, 1.25
+		for _, c := range []*congestion.CreditConfig{&s.Congestion.Credit, &s.Congestion.GSE.Credit} {
+			c.Quantum, c.OnWires, c.RequestBytes = 4*units.KiB, wires, 64*units.KiB
+		}
+		b := newBench(t, s, build(t, ls128()))
+		b.net.Send(fabric.Message{Src: 0, Dst: 127, Bytes: 10 * units.MB}, b)
+		if both {
+			b.net.Send(fabric.Message{Src: 127, Dst: 0, Bytes: 10 * units.MB}, b)
+		}
+		return b.run()[0].Arrived, b.net.Counters()
+	}
+	for _, algorithm := range []string{"gse", "credit"} {
+		counted, k := run(algorithm, congestion.ModeE2E, false, true, 0)
+		require.Zero(t, k.CreditTime)
+		wired, k := run(algorithm, congestion.ModeE2E, true, true, 0)
+		require.InDelta(t, 1+84.0/4096, float64(wired)/float64(counted), 0.002, algorithm)
+		require.InEpsilon(t, 84.0/4096, float64(k.CreditTime)/float64(wired), 0.08, "%s: begin and end included", algorithm)
+		alone, _ := run(algorithm, congestion.ModeE2E, false, false, 0)
+		oneWay, _ := run(algorithm, congestion.ModeE2E, true, false, 0)
+		require.InEpsilon(t, float64(alone), float64(oneWay), 0.0005, "the way back is free")
+	}
+	// Between leaves there are eight links for one NIC, so messages have room.
+	counted, _ := run("gse", congestion.ModeN2N, false, true, 0)
+	wired, k := run("gse", congestion.ModeN2N, true, true, 0)
+	require.InEpsilon(t, float64(counted), float64(wired), 0.002)
+	require.Positive(t, k.CreditTime)
+	pushed, k := run("gse", congestion.ModeE2E, true, true, 100)
+	require.Zero(t, k.CreditTime)
+	require.Less(t, pushed, wired)
+}
+
 // underFailure runs eight flows from leaf 0 to leaf 15 while an uplink by spine 2
 // fails and comes back, and holds that leaf 0 leaves it and uses it again.
 func underFailure(t *testing.T, s Settings, link string) Counters {
@@ -215,11 +258,11 @@ func underFailure(t *testing.T, s Settings, link string) Counters {
 	}
 	up := b.net.graph.LinksBetween(b.net.graph.LeafOf(b.net.graph.NICOf(0)), b.net.firstSwitch+16+2)[0]
 	b.engine.RunUntil(60 * sim.Microsecond)
-	known := b.net.PortStats(up).Wire
+	known := dataOn(b, up)
 	b.engine.RunUntil(590 * sim.Microsecond)
-	require.Equal(t, known, b.net.PortStats(up).Wire, "%s is left", link)
+	require.Equal(t, known, dataOn(b, up), "%s is left", link)
 	b.engine.RunUntil(680 * sim.Microsecond)
-	require.Greater(t, b.net.PortStats(up).Wire, known, "%s is used again", link)
+	require.Greater(t, dataOn(b, up), known, "%s is used again", link)
 	require.Len(t, b.run(), 8)
 	k := b.net.Counters()
 	require.Positive(t, k.Dropped[DropLinkDown], link)

@@ -264,7 +264,7 @@ func (n *Network) skipContainer(at uint32, now sim.Time) {
 
 // countContainers adds up what sequencers and sources have counted.
 func (n *Network) countContainers(k *Counters) {
-	if n.credits == nil || n.credits.gse == nil {
+	if n.credits.gse == nil {
 		return
 	}
 	window := int64(n.config.Congestion.GSE.ReorderWindow)

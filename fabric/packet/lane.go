@@ -9,7 +9,7 @@ import (
 
 // layCredits prepares receiver credits, if that is what paces.
 func (n *Network) layCredits(s congestion.Config) error {
-	c := &credits{place: map[[3]uint32]uint32{}, rtt: n.longestTrip()}
+	c := &credits{place: map[[3]uint32]uint32{}, rtt: n.longestTrip(), wired: make([]int64, len(n.ports))}
 	switch s.Algorithm {
 	case "gse":
 		var err error

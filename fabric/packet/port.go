@@ -252,7 +252,7 @@ func (n *Network) woken(l uint32, now sim.Time) {
 		return // an earlier one took its place
 	}
 	pt.wake = sim.Never
-	if pt.busy > now { // a pause frame slipped in
+	if pt.busy > now { // a frame slipped in
 		n.wakeAt(l, pt, pt.busy)
 		return
 	}
