@@ -244,6 +244,7 @@ var everyKey = []change{
 	{key: "measured[0].unit", value: "ms", does: refused, on: aMeasurement},
 	{key: "measured[0].source", value: "y", does: idle, on: aMeasurement, why: "it is for the reader"},
 	{key: "measured[0].within_pct", value: "5", does: idle, on: aMeasurement, why: "it is for tgssim validate"},
+	{key: "measured[0].fit", value: "true", does: idle, on: aMeasurement, why: "it is for tgssim validate"},
 }
 
 const (

@@ -122,7 +122,7 @@ func TestRaceIsGumbelTopK(t *testing.T) {
 		{Layers: 1, Experts: 12, TopK: 4},
 	}
 	for _, s := range shapes {
-		for _, choice := range GroupChoices {
+		for _, choice := range []string{GroupTop2, GroupRandom} { // none has no groups
 			for _, alpha := range []float64{0, 1.2} {
 				w := Zipf(s.Experts, alpha)
 				name := fmt.Sprint(s, choice, alpha)
@@ -184,7 +184,7 @@ func TestChoicesAreValid(t *testing.T) {
 		require.NoError(t, s.Validate())
 		w := floored(rapid.SliceOfN(rapid.OneOf(rapid.Float64Range(1e-300, 1), rapid.SampledFrom([]float64{0, 1e-9, 1, 1e9})),
 			s.Experts, s.Experts).Filter(func(w []float64) bool { return slices.Max(w) > 0 }).Draw(t, "weights"))
-		c := newChooser(s, rapid.SampledFrom(GroupChoices).Draw(t, "choice"), w)
+		c := newChooser(s, rapid.SampledFrom([]string{GroupTop2, GroupRandom}).Draw(t, "choice"), w)
 		rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
 		one := make([]uint16, s.TopK)
 		for range 20 {

@@ -38,10 +38,13 @@ const (
 	GroupTop2 = "top2"
 	// GroupRandom draws groups by their popularity, whatever the experts' scores.
 	GroupRandom = "random"
+	// GroupNone lets tokens choose from all groups, as DeepEP's tests do up to as
+	// many servers as there are groups to choose.
+	GroupNone = "none"
 )
 
 // GroupChoices lists the valid values of Config.GroupChoice.
-var GroupChoices = []string{GroupTop2, GroupRandom}
+var GroupChoices = []string{GroupTop2, GroupRandom, GroupNone}
 
 // How the tokens of an expert with several copies are shared.
 const (
@@ -63,7 +66,7 @@ type Config struct {
 	Popularity PopularityConfig `yaml:"popularity"`
 	// Choice is token (top k) or expert (expert choice).
 	Choice string `yaml:"choice"`
-	// GroupChoice is top2 (DeepSeek-V3) or random. It matters only for a model
+	// GroupChoice is top2 (DeepSeek-V3), random or none. It matters only for a model
 	// with group-limited routing.
 	GroupChoice string `yaml:"group_choice"`
 	// CapacityFactor bounds the tokens that an expert takes in one layer of one

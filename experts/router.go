@@ -111,6 +111,9 @@ func New(s Setup) (*Router, error) {
 	if len(ps) > 0 {
 		return nil, ps.Err()
 	}
+	if s.Config.GroupChoice == GroupNone {
+		s.Shape.TopGroups = s.Shape.Groups
+	}
 	r := &Router{
 		cfg: s.Config, shape: s.Shape, cluster: s.Cluster, dedup: s.Deduplicate,
 		gpus: len(s.Cluster.GPUs), servers: s.Cluster.servers(),

@@ -21,6 +21,9 @@ type Measurement struct {
 	// Within is how far a run may be from it, in per cent; 0 only shows how far it
 	// is.
 	Within float64 `yaml:"within_pct,omitempty" json:"within_pct,omitempty"`
+	// Fit makes it one of those that `tgssim validate --leave-one-out` fits the
+	// derate to, and whose mean error has a bar.
+	Fit bool `yaml:"fit,omitempty" json:"fit,omitempty"`
 }
 
 // A Quantity is something that can be measured of a run.

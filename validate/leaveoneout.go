@@ -29,14 +29,14 @@ const (
 var sampledDerates = [3]float64{minDerate, 1.05, maxDerate}
 
 // LeaveOneOut fits the derate, the one constant that all compute shares, to all
-// rows with a bar but one, by least squares of the logarithm of simulated over
+// rows that it is fitted to (Row.Fit) but one, by least squares of the logarithm of simulated over
 // measured, and runs the one with it; so for each of them. ss holds the scenarios
 // that the rows came from. The stretch of communication is not fitted: it was
 // measured.
 func LeaveOneOut(ctx context.Context, ss []*scenarios.Scenario, rows []Row) error {
-	targets := held(rows)
-	if len(targets) < LeastHeld {
-		return fmt.Errorf("leave-one-out needs %d rows with a bar, not %d", LeastHeld, len(targets))
+	targets := fitted(rows)
+	if len(targets) < LeastFitted {
+		return fmt.Errorf("leave-one-out needs %d rows to fit to, not %d", LeastFitted, len(targets))
 	}
 	from := map[string]*scenarios.Scenario{}
 	for _, s := range ss {

@@ -11,7 +11,9 @@ import (
 	"io/fs"
 	"math"
 	"path"
+	"slices"
 	"strings"
+	"sync"
 
 	"github.com/tgssim/tgssim/experiment"
 	"github.com/tgssim/tgssim/internal/config"
@@ -22,7 +24,7 @@ import (
 //go:embed targets/*.yaml
 var files embed.FS
 
-// Names lists the published targets, sorted.
+// Names lists the published targets that are scenarios, sorted.
 func Names() []string {
 	names, err := fs.Glob(files, "targets/*.yaml")
 	if err != nil {
@@ -36,9 +38,12 @@ func Names() []string {
 
 // Source returns the text of a target: a scenario that `tgssim run` takes.
 func Source(name string) ([]byte, error) {
+	if name == BoundTarget {
+		return nil, fmt.Errorf("%s is no scenario and has no text: it is bytes over a network", name)
+	}
 	data, err := files.ReadFile("targets/" + name + ".yaml")
 	if err != nil {
-		return nil, fmt.Errorf("there is no target %q%s", name, config.Suggest(name, Names()))
+		return nil, fmt.Errorf("there is no target %q%s", name, config.Suggest(name, Targets()))
 	}
 	return data, nil
 }
@@ -52,6 +57,9 @@ func Load(ref string, assignments ...string) (*scenarios.Scenario, error) {
 			err = config.Problems{{Key: "measured", Message: ref + " has no measurement to be held to: write quantity, value, unit and source"}}
 		}
 		return s, err
+	}
+	if ref == BoundTarget {
+		return bound, nil
 	}
 	data, err := Source(ref)
 	if err != nil {
@@ -77,6 +85,8 @@ type Row struct {
 	ErrorPct float64 `json:"error_pct"`
 	// WithinPct is the bar that the error is held to; null where it is only shown.
 	WithinPct *float64 `json:"within_pct"`
+	// Fit says that the row is one of those that the derate is fitted to.
+	Fit bool `json:"fit"`
 	// Context is the mean number of tokens whose KV a request of a decode step
 	// read, and Steps how many steps were measured; null where there are none.
 	Context *float64 `json:"context"`
@@ -90,6 +100,9 @@ type Row struct {
 // Run runs the scenario and returns a row for each of its measurements. Of a
 // scenario that lacks what was measured the error is config.Problems.
 func Run(ctx context.Context, s *scenarios.Scenario) ([]Row, error) {
+	if s == bound {
+		return runBound("flow")
+	}
 	run := *s
 	run.Metrics.Steps = true
 	b, err := experiment.Build(&run)
@@ -102,23 +115,64 @@ func Run(ctx context.Context, s *scenarios.Scenario) ([]Row, error) {
 	}
 	var rows []Row
 	for i, m := range s.Measured {
-		row := Row{
-			Name: s.Name, Quantity: m.Quantity, Unit: m.Unit, Measured: m.Value,
-			Setup: strings.TrimSpace(s.Description), Source: m.Source,
-		}
-		if i > 0 {
-			row.Name += "/" + m.Quantity
-		}
-		if m.Within > 0 {
-			row.WithinPct = &m.Within
-		}
+		row := newRow(s, i, m)
 		if err := row.measure(b, r.Result); err != nil { // the scenario is not one to measure that in
 			return nil, config.Problems{{Where: s.Name, Key: fmt.Sprintf("measured[%d].quantity", i), Message: err.Error()}}
 		}
-		row.ErrorPct = 100 * (row.Simulated/row.Measured - 1)
+		row.take(row.Simulated)
 		rows = append(rows, row)
 	}
 	return rows, nil
+}
+
+// RunAll is Run of each scenario, so many at a time. The rows are in the order of
+// the scenarios, and the error is that of the first of them that has one.
+func RunAll(ctx context.Context, ss []*scenarios.Scenario, workers int) ([]Row, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	rows, errs := make([][]Row, len(ss)), make([]error, len(ss))
+	var group sync.WaitGroup
+	places := make(chan struct{}, max(1, workers))
+	for i, s := range ss {
+		places <- struct{}{}
+		group.Go(func() {
+			defer func() { <-places }()
+			if rows[i], errs[i] = Run(ctx, s); errs[i] != nil {
+				cancel()
+			}
+		})
+	}
+	group.Wait()
+	for _, err := range errs {
+		if err != nil && !errors.Is(err, context.Canceled) {
+			return nil, err
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	return slices.Concat(rows...), nil
+}
+
+// newRow is measurement i of a target, nothing simulated yet.
+func newRow(s *scenarios.Scenario, i int, m scenarios.Measurement) Row {
+	row := Row{
+		Name: s.Name, Quantity: m.Quantity, Unit: m.Unit, Measured: m.Value,
+		Fit: m.Fit, Setup: strings.TrimSpace(s.Description), Source: m.Source,
+	}
+	if i > 0 {
+		row.Name += "/" + m.Quantity
+	}
+	if m.Within > 0 {
+		row.WithinPct = &m.Within
+	}
+	return row
+}
+
+// take fills in the simulated value.
+func (row *Row) take(v float64) {
+	row.Simulated = v
+	row.ErrorPct = 100 * (v/row.Measured - 1)
 }
 
 // measure takes the quantity of the run.
@@ -159,22 +213,21 @@ func (row *Row) measure(b *experiment.Simulation, r *metrics.Result) error {
 	return nil
 }
 
-// The bars that all rows with a bar of their own are held to together, in per
-// cent.
+// The bars of the rows that the derate is fitted to, in per cent.
 const (
-	// MeanBar bounds the mean absolute error.
+	// MeanBar bounds their mean absolute error.
 	MeanBar = 2.5
-	// LeaveOneOutBar bounds the error of a row whose target the derate was not
-	// fitted to.
+	// LeaveOneOutBar bounds the error of each with the derate fitted to the others.
 	LeaveOneOutBar = 7
 )
 
 // A Verdict is how rows stand to their bars.
 type Verdict struct {
-	// Held is the number of rows with a bar, and Mean the mean of their absolute
-	// errors, in per cent; 0 without any.
-	Held int
-	Mean float64
+	// Held is the number of rows with a bar, Within that of those which are within
+	// it, Fitted that of the rows that the derate is fitted to, and Mean the mean of
+	// the latter's absolute errors, in per cent; 0 without any.
+	Held, Within, Fitted int
+	Mean                 float64
 	// Missed names, in words, every bar that is missed.
 	Missed []string
 }
@@ -182,37 +235,42 @@ type Verdict struct {
 // Judge holds rows to their bars.
 func Judge(rows []Row) (v Verdict) {
 	for _, r := range rows {
-		if r.WithinPct == nil {
-			continue
+		off := math.Abs(r.ErrorPct)
+		if r.WithinPct != nil {
+			v.Held++
+			if off <= *r.WithinPct {
+				v.Within++
+			} else { // or no number
+				v.Missed = append(v.Missed, fmt.Sprintf("%s is off by %.1f %%, and the bar is %.3g %%", r.Name, off, *r.WithinPct))
+			}
 		}
-		v.Held++
-		v.Mean += math.Abs(r.ErrorPct)
-		if off := math.Abs(r.ErrorPct); !(off <= *r.WithinPct) {
-			v.Missed = append(v.Missed, fmt.Sprintf("%s is off by %.1f %%, and the bar is %g %%", r.Name, off, *r.WithinPct))
+		if r.Fit {
+			v.Fitted++
+			v.Mean += off
 		}
 		if l := r.LeaveOneOut; l != nil && !(math.Abs(l.ErrorPct) <= LeaveOneOutBar) {
 			v.Missed = append(v.Missed, fmt.Sprintf("%s, left out of the fit, is off by %.1f %%, and the bar is %d %%",
 				r.Name, math.Abs(l.ErrorPct), LeaveOneOutBar))
 		}
 	}
-	if v.Held == 0 {
+	if v.Fitted == 0 {
 		return v
 	}
-	v.Mean /= float64(v.Held)
+	v.Mean /= float64(v.Fitted)
 	if !(v.Mean <= MeanBar) {
 		v.Missed = append(v.Missed, fmt.Sprintf("the mean absolute error is %.2f %%, and the bar is %g %%", v.Mean, MeanBar))
 	}
 	return v
 }
 
-// LeastHeld is the number of rows with a bar that LeaveOneOut needs.
-const LeastHeld = 3
+// LeastFitted is the number of rows to fit the derate to that LeaveOneOut needs.
+const LeastFitted = 3
 
-// Bars counts the rows with a bar that runs of ss will have.
-func Bars(ss []*scenarios.Scenario) (n int) {
+// Fitted counts the rows that the derate is fitted to which runs of ss will have.
+func Fitted(ss []*scenarios.Scenario) (n int) {
 	for _, s := range ss {
 		for _, m := range s.Measured {
-			if m.Within > 0 {
+			if m.Fit {
 				n++
 			}
 		}
@@ -220,11 +278,11 @@ func Bars(ss []*scenarios.Scenario) (n int) {
 	return n
 }
 
-// held are the rows with a bar.
-func held(rows []Row) []*Row {
+// fitted are the rows that the derate is fitted to.
+func fitted(rows []Row) []*Row {
 	var out []*Row
 	for i := range rows {
-		if rows[i].WithinPct != nil {
+		if rows[i].Fit {
 			out = append(out, &rows[i])
 		}
 	}
