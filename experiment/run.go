@@ -224,6 +224,9 @@ func engineNotes(network fabric.Network, engine string, trains int, written func
 	for _, x := range n.Notices() {
 		notes = append(notes, fmt.Sprintf("%s at %v: %s.", x.Kind, x.At, x.Text))
 	}
+	for _, x := range n.Advice() {
+		notes = append(notes, x+".")
+	}
 	for _, x := range n.Inert() {
 		if x.IfWritten && !written(x.Setting) {
 			continue

@@ -75,6 +75,24 @@ func (n *Network) Inert() []Inert {
 	return n.idle(list)
 }
 
+// Advice says where settings contradict each other, in sentences without their
+// end.
+func (n *Network) Advice() (list []string) {
+	c, p := n.config.Congestion, n.config.Packet
+	if every := p.Transport.AckEvery; congestion.NeedsOf(c).INT && every > 1 {
+		list = append(list, fmt.Sprintf("congestion.algorithm %s hears of its path once in %d packets, as packet.transport.ack_every says; it is made for 1", c.Algorithm, every))
+	}
+	if lost := n.count.Dropped[DropHeadroom]; lost > 0 {
+		list = append(list, fmt.Sprintf("congestion.buffer.headroom is too small for PFC to be lossless: %d packets were dropped; "+
+			"the preset derived has what is needed", lost))
+	}
+	if n.count.Pauses > 0 && congestion.NeedsOf(c).Marks && n.pauseAlone < n.leastKmin {
+		list = append(list, fmt.Sprintf("congestion.ecn hardly acts: one port is paused at %s, before its packets queue to the least kmin, %s; "+
+			"lower kmin, or raise congestion.buffer.alpha", bytesText(int64(n.pauseAlone)), bytesText(int64(n.leastKmin))))
+	}
+	return list
+}
+
 // idle appends the settings that cannot act beside the others that were chosen.
 func (n *Network) idle(list []Inert) []Inert {
 	add := func(inert bool, setting, why string) {

@@ -119,6 +119,7 @@ type settings struct {
 	markSeed         uint64
 	spraySeed        uint64
 	leastKmin        units.Bytes
+	pauseAlone       units.Bytes // the least at which a port is paused when no other uses memory
 	cnpPerPort       bool
 	pauseResponse    sim.Time
 	faulty           bool

@@ -275,7 +275,7 @@ func (n *Network) checkMarks(c congestion.ECNConfig) error {
 // layBuffers makes the switches' buffers.
 func (n *Network) layBuffers(c congestion.Config, nicRate units.Rate) error {
 	g := n.graph
-	n.leastKmin = math.MaxInt64
+	n.leastKmin, n.pauseAlone = math.MaxInt64, math.MaxInt64
 	// No pause cuts a train that is on the wire, and one that has come for its
 	// first MTU is accounted whole.
 	c.Buffer.Headroom.Bytes += 2 * units.Bytes((n.train-1)*(n.mtu+n.header))
@@ -295,6 +295,9 @@ func (n *Network) layBuffers(c congestion.Config, nicRate units.Rate) error {
 			return err
 		}
 		n.buffers[node-n.firstSwitch] = b
+		for i := range ports {
+			n.pauseAlone = min(n.pauseAlone, b.PauseAlone(i))
+		}
 	}
 	return nil
 }
