@@ -18,6 +18,7 @@ const (
 	gse     = "congestion.algorithm=gse"
 	byINT   = "packet.path.choice=int packet.path.int={preset:_packet,_probe_interval:_5us}"
 	byCONGA = "packet.path.choice=conga packet.path.conga={preset:_conweave,_flowlet_gap:_1us}"
+	weaves  = "packet.path.choice=conweave packet.path.conweave={reply_margin:_0s}"
 
 	oneClass = "one traffic class crosses servers here, and a note says that the mode never acted; fabric/packet tests two"
 )
@@ -33,6 +34,15 @@ func packetKeys() []change {
 		{key: "packet.path.choice", value: "conga"},
 		{key: "packet.path.choice", value: "int"},
 		{key: "packet.path.choice", value: "oracle"},
+		{key: "packet.path.choice", value: "conweave"},
+		{key: "packet.path.conweave.reply_margin", value: "2us", on: weaves},
+		{key: "packet.path.conweave.path_pause", value: "500us", on: weaves + " " + marks},
+		{key: "packet.path.conweave.choices", value: "4", on: weaves + " " + marks},
+		{key: "packet.path.conweave.expiry", value: "10us", on: weaves},
+		{key: "packet.path.conweave.hold_margin", value: "0s", on: weaves},
+		{key: "packet.path.conweave.hold_default", value: "0s", on: weaves},
+		{key: "packet.path.conweave.header_bytes", value: "8B", on: weaves},
+		{key: "packet.path.conweave.control_bytes", value: "400B", on: weaves},
 		{key: "packet.path.int.preset", value: "greedy", on: byINT},
 		{key: "packet.path.int.per", value: "message", on: byINT},
 		{key: "packet.path.int.flowlet_gap", value: "1us", on: byINT + " packet.path.int.per=flowlet"},

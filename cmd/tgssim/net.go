@@ -269,6 +269,13 @@ func counterRows(c *packet.Counters, span sim.Time) [][]string {
 			[]string{"probes, bytes both ways", fmt.Sprintf("%d, %d", c.Probes, c.ProbeBytes)},
 			[]string{"moved to another path", n(c.Moves)})
 	}
+	if c.WeaveReplies > 0 {
+		rows = append(rows,
+			[]string{"answers between leaves, notices of marks, bytes", fmt.Sprintf("%d, %d, %d", c.WeaveReplies, c.WeaveNotices, c.WeaveBytes)},
+			[]string{"moved to another path", n(c.Moves)},
+			[]string{"held for the old path, mean", meanWait(c.HeldTime, c.Held)},
+			[]string{"held at most by a leaf, bytes", n(c.MaxHeld)})
+	}
 	rows = append(rows, creditRows(c, span)...)
 	for reason, count := range c.Dropped {
 		if count > 0 {
@@ -278,16 +285,18 @@ func counterRows(c *packet.Counters, span sim.Time) [][]string {
 	return rows
 }
 
+// meanWait is how often something has waited, and how long on average.
+func meanWait(sum sim.Time, count int64) string {
+	return fmt.Sprintf("%d, %.3g us", count, (sum / sim.Time(max(1, count))).Microseconds())
+}
+
 // creditRows is what receiver credits, and containers, have cost.
 func creditRows(c *packet.Counters, span sim.Time) (rows [][]string) {
-	mean := func(sum sim.Time, count int64) string {
-		return fmt.Sprintf("%d, %.3g us", count, (sum / sim.Time(max(1, count))).Microseconds())
-	}
 	if c.CreditRequests > 0 {
 		rows = append(rows,
 			[]string{"credits asked for, granted, returned", fmt.Sprintf("%d, %d, %d", c.CreditRequests, c.CreditGrants, c.CreditReturns)},
 			[]string{"bytes of these messages; of a link at most", fmt.Sprintf("%d; %.2f %%", c.CreditBytes, 100*c.CreditTime.Seconds()/max(span, 1).Seconds())},
-			[]string{"waits for a first grant, mean", mean(c.CreditWaitTime, c.CreditWaits)})
+			[]string{"waits for a first grant, mean", meanWait(c.CreditWaitTime, c.CreditWaits)})
 	}
 	if c.CreditExpired > 0 {
 		rows = append(rows, []string{"granted bytes counted as lost", strconv.FormatInt(c.CreditExpired, 10)})
@@ -295,7 +304,7 @@ func creditRows(c *packet.Counters, span sim.Time) (rows [][]string) {
 	if c.MaxDGSQs > 0 {
 		rows = append(rows,
 			[]string{"bytes of containers' headers", strconv.FormatInt(c.ContainerHeaderBytes, 10)},
-			[]string{"waits for an earlier container, mean", mean(c.HeldTime, c.Held)},
+			[]string{"waits for an earlier container, mean", meanWait(c.HeldTime, c.Held)},
 			[]string{"held at most by a NIC, bytes", strconv.FormatInt(c.MaxHeld, 10)},
 			[]string{"state of a NIC at most, bytes", strconv.FormatInt(c.MaxStateBytes, 10)},
 			[]string{"DGSQs of a NIC at most", strconv.FormatInt(c.MaxDGSQs, 10)},

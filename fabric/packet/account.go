@@ -47,7 +47,8 @@ type Counters struct {
 	MarkedArrived int64
 	// Pauses counts XOFF frames, Flowlets the flowlets begun.
 	Pauses, Flowlets int64
-	// Moves counts how often telemetry has moved a queue pair to another path.
+	// Moves counts how often telemetry, or ConWeave, has moved a queue pair to
+	// another path.
 	// Reports counts the telemetry that came back for it, with acknowledgements and
 	// probes, and ReportAge sums up how long before its first switch had stamped it.
 	// Probes counts probes, ProbeBytes theirs and their answers' on the wire.
@@ -61,8 +62,12 @@ type Counters struct {
 	// until it sent.
 	CreditRequests, CreditGrants, CreditReturns, CreditBytes, CreditExpired, CreditWaits int64
 	CreditWaitTime, CreditTime                                                           sim.Time
-	// Held counts packets that waited at their NIC for a container before theirs,
-	// HeldTime sums up how long; MaxHeld is the most bytes that a NIC has held.
+	// WeaveReplies and WeaveNotices count the answers and the notices of marks between
+	// ConWeave's leaves, WeaveBytes theirs on the wire.
+	WeaveReplies, WeaveNotices, WeaveBytes int64
+	// Held counts packets that waited at their NIC for a container before theirs, or
+	// at their leaf for ConWeave's old path, HeldTime sums up how long; MaxHeld is the
+	// most bytes that a NIC or leaf has held.
 	// SkippedContainers, LateInContainer and LostInContainer are what its timeouts
 	// gave up, what came after that, and what never came. MaxDGSQs is the most
 	// DGSQs that a NIC has had.

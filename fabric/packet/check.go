@@ -52,6 +52,9 @@ func (n *Network) Check() error {
 	if err := n.checkLeaves(held); err != nil {
 		return err
 	}
+	if err := n.checkWeaving(held); err != nil {
+		return err
+	}
 	for i, b := range n.buffers {
 		if b.Use().Total != held[i] {
 			return fmt.Errorf("switch %d accounts for %v, its queues hold %v", i, b.Use().Total, held[i])

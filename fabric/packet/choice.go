@@ -25,6 +25,7 @@ func never(PathConfig) bool  { return false }
 // choices is the table of the path choices.
 var choices = []choice{
 	{PathCONGA, (*Network).nextCONGA, never},
+	{PathConWeave, (*Network).nextAtLeaf, never},
 	{PathECMP, nil, never},
 	{PathFlowlet, (*Network).nextFlowlet, never},
 	{PathINT, (*Network).nextINT, func(c PathConfig) bool { return c.INT.Per == routing.PerPacket }},
@@ -113,6 +114,8 @@ func (n *Network) layChoice(s Settings) error {
 		n.fullWire = (n.mtu + n.header) * n.train
 		n.observing = p.CONGA.CountAt == routing.CountAtSend
 		return n.layCONGA(p.CONGA)
+	case PathConWeave:
+		return n.layWeaving(p.ConWeave)
 	case PathOracle:
 		n.promised, n.observing = make([]int64, len(n.ports)), true
 	}

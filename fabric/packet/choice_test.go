@@ -54,7 +54,7 @@ func TestChoicesOfPath(t *testing.T) {
 	}
 	mean := map[string]float64{}
 	for _, c := range []struct{ how, preset string }{
-		{PathECMP, ""}, {PathFlowlet, ""}, {PathCONGA, ""}, {PathINT, "message"}, {PathINT, "packet"},
+		{PathECMP, ""}, {PathFlowlet, ""}, {PathCONGA, ""}, {PathConWeave, ""}, {PathINT, "message"}, {PathINT, "packet"},
 		{PathSprayRandom, ""}, {PathOracle, ""},
 	} {
 		f, k := permuted(t, chosen(t, c.how, c.preset))
@@ -69,6 +69,7 @@ func TestChoicesOfPath(t *testing.T) {
 	require.Less(t, mean[PathSprayRandom], mean[PathINT+"packet"])
 	require.Less(t, mean[PathINT+"packet"], 0.95*mean[PathECMP])
 	require.InEpsilon(t, mean[PathECMP], mean[PathFlowlet], 0.05)
+	require.Less(t, mean[PathConWeave], 0.95*mean[PathECMP], "ConWeave's simulator: 269 to 290 us")
 	require.InDelta(t, 1.1, mean[PathCONGA]/mean[PathECMP], 0.1, "its first choice of four neighbours is worse than a hash's of all")
 	require.InEpsilon(t, mean[PathECMP], mean[PathINT+"message"], 0.1, "flows of one message decide before they know anything")
 }
@@ -123,11 +124,12 @@ func TestMessagesAvoidBusyPaths(t *testing.T) {
 
 // Paths that have failed are left, and taken again.
 func TestChoicesLeaveFailures(t *testing.T) {
-	for _, how := range []string{PathCONGA, PathINT, PathOracle} {
+	for _, how := range []string{PathCONGA, PathConWeave, PathINT, PathOracle} {
 		s := chosen(t, how, "packet")
 		s.Packet.FaultDetection = 10 * sim.Microsecond
 		s.Packet.Transport.Timeout = 100 * sim.Microsecond
 		s.Packet.Path.CONGA.FlowletGap = sim.Microsecond
+		s.Packet.Path.ConWeave.Expiry = sim.Microsecond
 		s.Packet.Faults = []Fault{
 			{Link: "leaf0>spine0", At: 20 * sim.Microsecond}, {Link: "leaf0>spine3", At: 30 * sim.Microsecond},
 			{Link: "leaf0>spine0", At: 3 * sim.Millisecond, Rate: 1},

@@ -56,8 +56,9 @@ type Config struct {
 type PathConfig struct {
 	// Choice is "ecmp" (by the hash of the queue pair's 5-tuple, the same path as
 	// in the flow engine), "static" (by number), "flowlet" (LetFlow), "conga"
-	// (flowlets, to the uplink with the least congested path), "int" (by the
-	// switches' telemetry), or per packet "spray-random", "spray-round-robin" or
+	// (flowlets, to the uplink with the least congested path), "conweave" (leaves move
+	// a flow when an answer is late, and restore its order), "int" (by the switches'
+	// telemetry), or per packet "spray-random", "spray-round-robin" or
 	// "oracle", which knows every queue and every packet under way, as no network
 	// could.
 	Choice string `yaml:"choice"`
@@ -69,14 +70,16 @@ type PathConfig struct {
 	FlowletGap sim.Time `yaml:"flowlet_gap"`
 	// MaxPaths bounds the paths that a queue pair chooses from.
 	MaxPaths int `yaml:"max_paths"`
-	// INT is used by "int", CONGA by "conga".
-	INT   routing.INTConfig   `yaml:"int"`
-	CONGA routing.CONGAConfig `yaml:"conga"`
+	// INT is used by "int", CONGA by "conga", ConWeave by "conweave".
+	INT      routing.INTConfig      `yaml:"int"`
+	CONGA    routing.CONGAConfig    `yaml:"conga"`
+	ConWeave routing.ConWeaveConfig `yaml:"conweave"`
 }
 
 // The path choices.
 const (
 	PathCONGA           = "conga"
+	PathConWeave        = "conweave"
 	PathECMP            = "ecmp"
 	PathINT             = "int"
 	PathOracle          = "oracle"
@@ -191,7 +194,7 @@ func DefaultConfig() Config {
 		Train: 1,
 		Path: PathConfig{
 			Choice: PathECMP, Index: -1, FlowletGap: 100 * sim.Microsecond, MaxPaths: 128,
-			INT: routing.DefaultINT(), CONGA: routing.DefaultCONGA(),
+			INT: routing.DefaultINT(), CONGA: routing.DefaultCONGA(), ConWeave: routing.DefaultConWeave(),
 		},
 		Transport: TransportConfig{
 			WindowBDP: 1.25, AckBytes: 86, AckEvery: 4, Recovery: RecoveryAuto,
@@ -345,6 +348,7 @@ func (c PathConfig) validate() error {
 	span(&ps, "flowlet_gap", c.FlowletGap, 0, sim.Second)
 	ps.Nest("int", c.INT.Validate())
 	ps.Nest("conga", c.CONGA.Validate())
+	ps.Nest("conweave", c.ConWeave.Validate())
 	ps.Require(c.MaxPaths >= 1 && c.MaxPaths <= 1<<15, "max_paths", "%d paths; use 1 to %d", c.MaxPaths, 1<<15)
 	return ps.Err()
 }

@@ -168,6 +168,8 @@ func (n *Network) reconverge(sim.Time) {
 		}
 		if n.intPaths != nil {
 			n.markDown(s, &n.intPaths.known[n.intPaths.flows[qp].known])
+		} else if n.weaving != nil {
+			n.weaveAround(s, uint32(qp))
 		} else if n.spraying && !n.fixedPaths {
 			n.laySpray(s, k)
 		}

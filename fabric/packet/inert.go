@@ -63,6 +63,7 @@ func (n *Network) Inert() []Inert {
 	add(how == PathINT && k.Moves == 0, "packet.path.int", "telemetry never moved a queue pair")
 	add(how == PathCONGA && k.Flowlets <= int64(len(n.senders)), "packet.path.conga",
 		"no queue pair ever paused for the flowlet gap, so none changed its path")
+	add(how == PathConWeave && k.Moves == 0, "packet.path.conweave", "no answer was ever late where another path was free, so no flow moved")
 	add(how == PathINT && n.config.Packet.Path.INT.ProbeInterval > 0 && k.Probes == 0, "packet.path.int.probe_interval",
 		"every path was heard of sooner")
 	add(c.Packet.Path.reorders() && k.OutOfOrder == 0, "packet.transport.reorder_window", "no packet arrived out of order")
@@ -117,6 +118,7 @@ func (n *Network) idle(list []Inert) []Inert {
 	add(p.Path.Choice != PathFlowlet, "packet.path.flowlet_gap", "the choice of path is "+p.Path.Choice)
 	add(p.Path.Choice != PathINT, "packet.path.int", "the choice of path is "+p.Path.Choice)
 	add(p.Path.Choice != PathCONGA, "packet.path.conga", "the choice of path is "+p.Path.Choice)
+	add(p.Path.Choice != PathConWeave, "packet.path.conweave", "the choice of path is "+p.Path.Choice)
 	add(!n.spraying, "packet.path.max_paths", "a queue pair has one path, as the choice is "+p.Path.Choice)
 	add(p.Queues.Mode != "weighted", "packet.queues.kv_weight", "the queues are "+p.Queues.Mode)
 	add(p.Queues.Mode != "weighted", "packet.queues.ep_weight", "the queues are "+p.Queues.Mode)

@@ -31,6 +31,7 @@ type Network struct {
 	intPaths   *intPaths   // nil unless the path follows telemetry
 	credits    *credits    // nil unless receivers grant
 	conga      *congaPaths // nil unless CONGA chooses
+	weaving    *weaving    // nil unless ConWeave does
 	promised   []int64     // by LinkID: bytes on their way to it; nil without an oracle
 	oracle     pathLoads   // scratch
 	tookIn     bool        // a DGSQ has taken in more to send
@@ -156,6 +157,10 @@ const (
 	evGrant  // NIC, whose scheduler may grant
 	evExpire // NIC, whose grants may be lost
 	evOrder  // lane, whose packets wait for a container
+
+	evWeaveReply  // packet, an answer between leaves
+	evWeaveNotice // packet, of a mark
+	evWeaveLine   // line of packets that are held
 )
 
 // New returns a packet network over g that lives on the engine's clock. The seed
@@ -201,6 +206,9 @@ func New(s Settings, engine *sim.Engine, g *topology.Graph, seed uint64) (*Netwo
 	n.layNICs()
 	if err := n.layPacers(s.Congestion); err != nil {
 		return nil, nest("congestion."+s.Congestion.Algorithm, err)
+	}
+	if n.weaving != nil {
+		n.layLeaves()
 	}
 	n.labelling = n.stamping || n.telemetry != nil || n.paying
 	n.learning = n.intPaths != nil || n.conga != nil
@@ -430,5 +438,11 @@ func (n *Network) handleRare(e sim.Event) {
 		n.expire(e.Arg, e.At)
 	case evOrder:
 		n.skipContainer(e.Arg, e.At)
+	case evWeaveReply:
+		n.weaveReply(e.Arg, e.At)
+	case evWeaveNotice:
+		n.weaveNotice(e.Arg, e.At)
+	case evWeaveLine:
+		n.lineDue(e.Arg, e.At)
 	}
 }

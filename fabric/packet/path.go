@@ -59,6 +59,8 @@ func (n *Network) newQueuePair(k qpKey, class fabric.Class) uint32 {
 		n.layINT(&s, k, id)
 	case n.conga != nil:
 		n.layCONGAFlow(k, id)
+	case n.weaving != nil:
+		n.layWeave(&s, k, id)
 	}
 	if n.credits != nil {
 		n.layLane(&s, id, path, n.nicIndex(k.dst))

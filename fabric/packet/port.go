@@ -37,7 +37,7 @@ type port struct {
 	paused    uint8    // a bit per priority
 	nic, down bool     // a NIC's port, not a switch's; the link has failed
 	whole     bool     // the far end is a NIC, which takes in whole trains
-	scheduled bool     // a leaf's, which GSE sends data to
+	scheduled bool     // a leaf's, which GSE or ConWeave sends data to
 
 	queue [numPrios]fifo
 	// lag is by how much the shared class is behind the EP class, in bytes times
@@ -165,7 +165,11 @@ func (n *Network) arrive(id uint32, now sim.Time) {
 		n.conga.taken(n, id, p, now)
 	}
 	if pt.scheduled && p.prio != prioControl {
-		n.schedule(l, pt, id, p, now)
+		if n.weaving != nil {
+			n.weave(l, pt, id, p, now)
+		} else {
+			n.schedule(l, pt, id, p, now)
+		}
 		return
 	}
 	if pt.isFree(now, p.prio) {
