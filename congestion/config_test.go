@@ -64,7 +64,7 @@ func TestValidate(t *testing.T) {
 		{"ecn.thresholds[0].kmax", "100KB to 1GiB", func(c *Config) { c.ECN.Thresholds[0].Kmax = 99 * units.KB }},
 		{"ecn.thresholds[0].pmax", "0 to 1", func(c *Config) { c.ECN.Thresholds[0].Pmax = math.NaN() }},
 		{"ecn.thresholds[1].rate", "not above", func(c *Config) { c.ECN.Thresholds = append(c.ECN.Thresholds, c.ECN.Thresholds[0]) }},
-		{"ecn.kmin", "0B to 1GiB", func(c *Config) { c.ECN.Kmin = -1 }},
+		{"ecn.kmin", "0B to 1GiB, or -1B", func(c *Config) { c.ECN.Kmin = -2 }},
 		{"ecn.kmax", "99KB is below kmin, 100KB", func(c *Config) { c.ECN.Kmin, c.ECN.Kmax = 100*units.KB, 99*units.KB }},
 		{"ecn.pmax", "0 to 1", func(c *Config) { c.ECN.Pmax = 1.5 }},
 		{"ecn.pmax", "0 to 1", func(c *Config) { c.ECN.Pmax = math.NaN() }},
@@ -222,8 +222,11 @@ func TestOwnThresholds(t *testing.T) {
 	c.Kmax = 3 * units.MB
 	require.NoError(t, c.Check(100*units.Gbps))
 	require.Equal(t, ECNThresholds{100 * units.Gbps, 2 * units.MB, 3 * units.MB, 0.5}, c.At(100*units.Gbps))
-	c.Kmin = 0
+	c.Kmin = -1
 	require.EqualError(t, c.Check(units.Tbps), "kmax: ports of 1Tbps would have a kmin of 4MB above their kmax, 3MB; write kmin, too")
+	c.Kmin, c.Pmax = 0, 0
+	require.NoError(t, c.Validate())
+	require.Equal(t, ECNThresholds{units.Tbps, 0, 3 * units.MB, 0}, c.At(units.Tbps), "0 is a threshold like any other")
 }
 
 // TestPresetsInYAML: what is written beside a preset overrides it, wherever it

@@ -20,7 +20,7 @@ type ECNConfig struct {
 	// rate over the listed one. Otherwise it takes them as they are.
 	Proportional bool `yaml:"proportional"`
 	// Kmin, Kmax and Pmax replace those of every line, at every port whatever its
-	// rate; 0 keeps them. (A Kmin or Pmax of 0 is for Thresholds to say.)
+	// rate; -1 keeps them.
 	Kmin units.Bytes `yaml:"kmin"`
 	Kmax units.Bytes `yaml:"kmax"`
 	Pmax float64     `yaml:"pmax"`
@@ -38,6 +38,9 @@ type ECNThresholds struct {
 	// Pmax is a probability, 0 to 1.
 	Pmax float64 `yaml:"pmax"`
 }
+
+// kept is for an own threshold that is not set.
+const kept = -1
 
 // ecnPresets is the table of the presets.
 var ecnPresets = presets[ECNConfig]{
@@ -65,7 +68,9 @@ var ecnPresets = presets[ECNConfig]{
 
 // curves makes a preset of curves.
 func curves(proportional bool, t ...ECNThresholds) func() ECNConfig {
-	return func() ECNConfig { return ECNConfig{Thresholds: slices.Clone(t), Proportional: proportional} }
+	return func() ECNConfig {
+		return ECNConfig{Thresholds: slices.Clone(t), Proportional: proportional, Kmin: kept, Kmax: kept, Pmax: kept}
+	}
 }
 
 // ECNPresets lists the names of the presets.
@@ -107,10 +112,13 @@ func (c ECNConfig) Validate() error {
 		within(&ps, key("kmax"), t.Kmax, t.Kmin, maxQueue)
 		within(&ps, key("pmax"), t.Pmax, 0, 1)
 	}
-	within(&ps, "kmin", c.Kmin, 0, maxQueue)
-	within(&ps, "kmax", c.Kmax, 0, maxQueue)
-	within(&ps, "pmax", c.Pmax, 0, 1)
-	ps.Require(c.Kmax == 0 || c.Kmin <= c.Kmax, "kmax", "%v is below kmin, %v", c.Kmax, c.Kmin)
+	own := func(key string, q units.Bytes) {
+		ps.Require(q == kept || q >= 0 && q <= maxQueue, key, "%v is out of range; use 0B to %v, or -1B for that of thresholds", q, maxQueue)
+	}
+	own("kmin", c.Kmin)
+	own("kmax", c.Kmax)
+	ps.Require(c.Pmax == kept || c.Pmax >= 0 && c.Pmax <= 1, "pmax", "%v is out of range; use 0 to 1, or -1 for that of thresholds", c.Pmax)
+	ps.Require(c.Kmax < 0 || c.Kmin <= c.Kmax, "kmax", "%v is below kmin, %v", c.Kmax, c.Kmin)
 	return ps.Err()
 }
 
@@ -121,7 +129,7 @@ func (c ECNConfig) Check(rate units.Rate) error {
 	var ps config.Problems
 	if t := c.At(rate); t.Kmin > t.Kmax {
 		key, other := "kmin", "kmax"
-		if c.Kmin == 0 {
+		if c.Kmin == kept {
 			key, other = other, key
 		}
 		ps.Addf(key, "ports of %v would have a kmin of %v above their kmax, %v; write %s, too", rate, t.Kmin, t.Kmax, other)
@@ -147,13 +155,13 @@ func (c ECNConfig) At(rate units.Rate) ECNThresholds {
 		t.Kmax = units.Bytes(math.RoundToEven(min(float64(t.Kmax)*by, float64(maxQueue))))
 	}
 	t.Rate = rate
-	if c.Kmin > 0 {
+	if c.Kmin != kept {
 		t.Kmin = c.Kmin
 	}
-	if c.Kmax > 0 {
+	if c.Kmax != kept {
 		t.Kmax = c.Kmax
 	}
-	if c.Pmax > 0 {
+	if c.Pmax != kept {
 		t.Pmax = c.Pmax
 	}
 	return t
