@@ -286,3 +286,60 @@ func BenchmarkNewCollective(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkAllToAll runs AllToAlls over 2 queue pairs with 128 tokens per rank, one
+// after the other: of the same units each, or of others each, drawn for every pair
+// of GPUs.
+func BenchmarkAllToAll(b *testing.B) {
+	for _, ep := range []int{32, 64, 128, 256} {
+		b.Run(fmt.Sprintf("same/ep=%d", ep), func(b *testing.B) {
+			spec := allToAll("same", gpuRange(0, ep), 7_392_000*8/int64(ep))
+			benchmarkAllToAll(b, ep, spec, [][]int64{same(ep, 128)})
+		})
+		b.Run(fmt.Sprintf("drawn/ep=%d", ep), func(b *testing.B) {
+			spec := pairwise("drawn", gpuRange(0, ep), 7_392)
+			r := rand.New(rand.NewPCG(1, 2))
+			drawn := make([][]int64, 8)
+			for i := range drawn {
+				drawn[i] = make([]int64, spec.Ranks)
+				for range ep * 128 * 8 {
+					drawn[i][r.IntN(len(drawn[i]))] += 1000
+				}
+			}
+			benchmarkAllToAll(b, ep, spec, drawn)
+		})
+	}
+}
+
+// pairwise is allToAll with units of their own for every pair.
+func pairwise(name string, group []topology.GPU, milli int64) CollectiveSpec {
+	s := allToAll(name, group, milli)
+	s.Ranks = len(group) * len(group)
+	for i := range s.Shares {
+		x := &s.Shares[i]
+		x.Rank = x.Rank*len(group) + int(x.Dst-group[0])
+	}
+	return s
+}
+
+func benchmarkAllToAll(b *testing.B, ep int, spec CollectiveSpec, units [][]int64) {
+	e, n := silent(b, DefaultConfig(), build(b, cluster(256)))
+	spec.QPs = 2
+	c, err := n.NewCollective(spec)
+	require.NoError(b, err)
+	var s sink
+	run := func(i int) {
+		if i < 2 || len(units) > 1 {
+			c.SetUnits(units[i%len(units)])
+		}
+		c.Start(20*sim.Microsecond, 0, &s)
+		e.Run()
+	}
+	run(0)
+	b.ReportAllocs()
+	for i := 1; b.Loop(); i++ {
+		run(i)
+	}
+	b.ReportMetric(float64(len(c.(*collective).spread.links)), "links")
+	b.ReportMetric(float64(ep*(ep-1)), "pairs")
+}

@@ -40,24 +40,39 @@ type collective struct {
 	latency     sim.Time
 	runs        int64 // completed runs that network.carried does not hold yet
 
-	// columns gives, for link i of the spread, the payload per unit of each rank
-	// that sends over it: columns[columnAt[i]:columnAt[i+1]].
-	columns  []perRank
-	columnAt []int32
-	// Pair p sends pairShares[pairShareAt[p]:...] over the links of the spread
-	// pairLinks[pairLinkAt[p]:...].
-	pairShares  []perRank
-	pairShareAt []int32
-	pairLinks   []int32
-	pairLinkAt  []int32
-	perUnit     []int64 // payload per unit of each rank
-	classes     []pathClass
+	segments []segment
+	// Pair p sends pairShares[pairShareAt[p]:...] over the segments pairSegments[p].
+	// sending is how many of these shares have bytes.
+	pairShares   []perRank
+	pairShareAt  []int32
+	pairSegments [][3]int32
+	sending      []int32
+	// Rank r sends over the pairs rankPairs[rankPairAt[r]:...].
+	rankPairs  []int32
+	rankPairAt []int32
+	classes    []pathClass
 }
 
 // perRank is a payload per unit of one rank, in thousandths of a byte.
 type perRank struct {
 	rank  int32
 	milli int64
+}
+
+// A segment is a part of paths: the first link, the last, or the links between,
+// which many pairs have in common. What goes over it is added up once for all its
+// links.
+type segment struct {
+	links   []int32 // places in the spread
+	columns []column
+	first   bool  // of paths: all payload goes over one of these
+	pairs   int32 // that have something to send
+}
+
+// A column is the ranks that send equally much per unit over a segment.
+type column struct {
+	milli int64
+	ranks []int32
 }
 
 // A pathClass is the pairs whose paths have the same latency for every size.
@@ -79,7 +94,6 @@ func (n *network) NewCollective(spec CollectiveSpec) (Collective, error) {
 		net: n, name: spec.Name, class: spec.Class,
 		units: make([]int64, spec.Ranks), next: make([]int64, spec.Ranks),
 		mostUnits: math.MaxInt64 / 2 / max(1, total),
-		perUnit:   make([]int64, spec.Ranks),
 	}
 	if err := n.layOut(c, &spec); err != nil {
 		return nil, fmt.Errorf("collective %q: %w", spec.Name, err)
@@ -132,11 +146,11 @@ func (n *network) layOut(c *collective, spec *CollectiveSpec) error {
 		return cmp.Or(cmp.Compare(a.Src, b.Src), cmp.Compare(a.Dst, b.Dst), cmp.Compare(a.Rank, b.Rank))
 	})
 	s := &c.spread
-	var perLink []int32 // shares per link of the spread
+	x := newSegmenter(c)
 	for i := 0; i < len(shares); {
 		first, end := &shares[i], i
-		for ; end < len(shares) && shares[end].Src == first.Src && shares[end].Dst == first.Dst; end++ {
-			c.perUnit[shares[end].Rank] += shares[end].Milli
+		for end < len(shares) && shares[end].Src == first.Src && shares[end].Dst == first.Dst {
+			end++
 		}
 		qps := n.queuePairs(first.Src, first.Dst, math.MaxInt64, spec.QPs)
 		for qp := range qps {
@@ -145,25 +159,26 @@ func (n *network) layOut(c *collective, spec *CollectiveSpec) error {
 				n.forget(s)
 				return fmt.Errorf("%s", noWay(n.graph, first.Src, first.Dst))
 			}
-			perLink = c.addPair(n, path, shares[i:end], qp, qps, perLink)
+			c.classify(n, path)
+			c.addShares(shares[i:end], qp, qps)
+			x.addPair(n.placed(s, path))
 		}
 		i = end
 	}
 	n.forget(s)
-	c.pairLinkAt = append(c.pairLinkAt, int32(len(c.pairLinks)))
 	c.pairShareAt = append(c.pairShareAt, int32(len(c.pairShares)))
 	s.milli, s.pairs = make([]int64, len(s.links)), make([]int32, len(s.links))
 	c.at = make([]bool, len(s.links))
-	c.fillColumns(perLink)
+	c.sending = make([]int32, len(c.pairSegments))
+	c.fillColumns()
+	c.fillRanks(spec.Ranks)
 	c.sortClasses()
 	return nil
 }
 
-// addPair adds the pair of queue pair qp of qps, which carries an equal part of
-// the shares over path; the first ones take the odd thousandths.
-func (c *collective) addPair(n *network, path []topology.LinkID, shares []Share, qp, qps int64, perLink []int32) []int32 {
-	c.classify(n, path)
-	c.pairLinkAt = append(c.pairLinkAt, int32(len(c.pairLinks)))
+// addShares adds the shares of the next pair, queue pair qp of qps, which carries
+// an equal part of them; the first ones take the odd thousandths.
+func (c *collective) addShares(shares []Share, qp, qps int64) {
 	c.pairShareAt = append(c.pairShareAt, int32(len(c.pairShares)))
 	for _, share := range shares {
 		milli := share.Milli / qps
@@ -172,19 +187,19 @@ func (c *collective) addPair(n *network, path []topology.LinkID, shares []Share,
 		}
 		c.pairShares = append(c.pairShares, perRank{int32(share.Rank), milli})
 	}
-	s := &c.spread
-	for _, l := range path {
-		at := n.place[l]
-		if at < 0 {
-			at = int32(len(s.links))
-			n.place[l] = at
+}
+
+// placed replaces the links of a path by their places in s, where it adds those
+// that are new.
+func (n *network) placed(s *spread, path []topology.LinkID) []topology.LinkID {
+	for i, l := range path {
+		if n.place[l] < 0 {
+			n.place[l] = int32(len(s.links))
 			s.links = append(s.links, int32(l))
-			perLink = append(perLink, 0)
 		}
-		c.pairLinks = append(c.pairLinks, at)
-		perLink[at] += int32(len(shares))
+		path[i] = topology.LinkID(n.place[l])
 	}
-	return perLink
+	return path
 }
 
 // forget clears the places that laying out s has set.
@@ -196,7 +211,7 @@ func (n *network) forget(s *spread) {
 
 // classify puts the next pair into the class of its path.
 func (c *collective) classify(n *network, path []topology.LinkID) {
-	pair := int32(len(c.pairLinkAt))
+	pair := int32(len(c.pairSegments))
 	i := slices.IndexFunc(c.classes, func(k pathClass) bool { return n.alike(k.path, path) })
 	if i < 0 {
 		i = len(c.classes)
@@ -218,37 +233,6 @@ func (n *network) alike(a, b []topology.LinkID) bool {
 	return true
 }
 
-// fillColumns turns the pairs' shares into columns, one per link, with one entry
-// per rank. perLink is the number of shares over each link.
-func (c *collective) fillColumns(perLink []int32) {
-	links := len(c.spread.links)
-	start := make([]int32, links+1)
-	for i, k := range perLink {
-		start[i+1] = start[i] + k
-	}
-	all := make([]perRank, start[links])
-	next := slices.Clone(start)
-	for p := range len(c.pairLinkAt) - 1 {
-		for _, at := range c.linksOf(p) {
-			next[at] += int32(copy(all[next[at]:], c.sharesOf(p)))
-		}
-	}
-	c.columnAt = make([]int32, 1, links+1)
-	for i := range links {
-		column := all[start[i]:start[i+1]]
-		slices.SortFunc(column, func(a, b perRank) int { return cmp.Compare(a.rank, b.rank) })
-		for j, e := range column {
-			if last := len(c.columns) - 1; j > 0 && c.columns[last].rank == e.rank {
-				c.columns[last].milli += e.milli
-			} else {
-				c.columns = append(c.columns, e)
-			}
-		}
-		c.columnAt = append(c.columnAt, int32(len(c.columns)))
-	}
-	c.columns = slices.Clip(c.columns)
-}
-
 // sortClasses puts the pairs that send most per unit first, so that a search
 // for one that sends a full packet is short.
 func (c *collective) sortClasses() {
@@ -261,10 +245,6 @@ func (c *collective) sortClasses() {
 	for i := range c.classes {
 		slices.SortStableFunc(c.classes[i].pairs, func(a, b int32) int { return cmp.Compare(size[b], size[a]) })
 	}
-}
-
-func (c *collective) linksOf(pair int) []int32 {
-	return c.pairLinks[c.pairLinkAt[pair]:c.pairLinkAt[pair+1]]
 }
 
 func (c *collective) sharesOf(pair int) []perRank {
@@ -297,10 +277,11 @@ func (n *network) introduce(c *collective) {
 // under way keeps its own. Ranks beyond len(units) get none, and a negative
 // number is none. Numbers are limited so that a run is at most 4 PB.
 func (c *collective) SetUnits(units []int64) {
-	for r := range c.next {
-		c.next[r] = 0
-		if r < len(units) {
-			c.next[r] = min(max(0, units[r]), c.mostUnits)
+	given := copy(c.next, units)
+	clear(c.next[given:])
+	for r, u := range c.next[:given] {
+		if uint64(u) > uint64(c.mostUnits) { // or negative
+			c.next[r] = min(max(0, u), c.mostUnits)
 		}
 	}
 	c.stale = c.stale || !slices.Equal(c.next, c.units)
@@ -343,26 +324,21 @@ func (c *collective) Repeat(times int64, _ sim.Time) {
 func (c *collective) reload() {
 	n := c.net
 	n.fold(c)
-	recount := false
-	for r := range c.units {
-		recount = recount || (c.units[r] > 0) != (c.next[r] > 0)
-		c.units[r] = c.next[r]
-	}
-	c.stale = false
+	c.takeUnits()
 	s := &c.spread
-	for i := range s.links {
-		var sum int64
-		for _, e := range c.columns[c.columnAt[i]:c.columnAt[i+1]] {
-			sum += e.milli * c.units[e.rank]
-		}
-		s.milli[i] = sum
-	}
+	clear(s.milli)
+	clear(s.pairs)
 	c.milli = 0
-	for r, milli := range c.perUnit {
-		c.milli += milli * c.units[r]
-	}
-	if recount {
-		c.countPairs()
+	for i := range c.segments {
+		g := &c.segments[i]
+		load := g.load(c.units)
+		for _, at := range g.links {
+			s.milli[at] += load
+			s.pairs[at] += g.pairs
+		}
+		if g.first {
+			c.milli += load
+		}
 	}
 	n.setSpread(c.id, s)
 	c.latency = 0
@@ -371,17 +347,42 @@ func (c *collective) reload() {
 	}
 }
 
-// countPairs counts, for each link, the pairs that have something to send.
-func (c *collective) countPairs() {
-	clear(c.spread.pairs)
-	for p := range len(c.pairLinkAt) - 1 {
-		if c.payload(p) == 0 {
+// takeUnits puts the next units into effect, and recounts the pairs of the ranks
+// that begin or cease to have any.
+func (c *collective) takeUnits() {
+	c.stale = false
+	c.units, c.next = c.next, c.units
+	for r, units := range c.units {
+		if before := c.next[r]; (units > 0) == (before > 0) {
 			continue
 		}
-		for _, at := range c.linksOf(p) {
-			c.spread.pairs[at]++
+		change := int32(1)
+		if units == 0 {
+			change = -1
+		}
+		for _, p := range c.rankPairs[c.rankPairAt[r]:c.rankPairAt[r+1]] {
+			before := c.sending[p]
+			c.sending[p] += change
+			if before > 0 && c.sending[p] > 0 {
+				continue
+			}
+			for _, at := range c.pairSegments[p] {
+				c.segments[at].pairs += change
+			}
 		}
 	}
+}
+
+// load is what goes over a segment.
+func (g *segment) load(units []int64) (milli int64) {
+	for i := range g.columns {
+		sum := int64(0)
+		for _, r := range g.columns[i].ranks {
+			sum += units[r]
+		}
+		milli += sum * g.columns[i].milli
+	}
+	return milli
 }
 
 // largest is the most that a pair of the class sends, or anything that fills a
