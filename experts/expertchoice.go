@@ -73,7 +73,7 @@ func (r *Router) countTokens(l *layer, tokens []int, total int) {
 			if n == 0 {
 				continue
 			}
-			x := drawShare(l.rng, n, left, more)
+			x := drawShare(l.pcg, n, left, more)
 			r.counts[rank*r.shape.Experts+c] = int32(x)
 			left, more = left-n, more-x
 		}
@@ -81,7 +81,7 @@ func (r *Router) countTokens(l *layer, tokens []int, total int) {
 }
 
 // drawShare draws how many of m tokens, chosen among left, are among the first n.
-func drawShare(rng *rand.Rand, n, left, m int) int {
+func drawShare(rng *rand.PCG, n, left, m int) int {
 	lo, hi := max(0, m-(left-n)), min(m, n)
 	if lo == hi {
 		return lo

@@ -32,6 +32,7 @@ type law struct {
 	// in every run, so that expectations do not depend on the seed.
 	sample []uint16
 	tree   []split
+	cuts   []cut // of the tree
 }
 
 // newLaw prepares a law. The tree is for aggregate counts only; forSample is true
@@ -65,6 +66,7 @@ func newLaw(s Shape, groupChoice string, weights []float64, balanced, forTree, f
 	}
 	if forTree {
 		l.tree = newTree(l)
+		l.cuts = newCuts(l.tree, s.Experts)
 	}
 	return l
 }

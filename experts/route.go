@@ -92,7 +92,7 @@ func (r *Router) routeTokens(l *layer, tokens []int, total int, into *Traffic) {
 			if together {
 				counts = r.rankCounts(rank)
 			} else {
-				r.law(l).drawCounts(l.rng, n, counts, r.scratch)
+				r.law(l).drawCounts(l.pcg, n, counts, r.tally)
 			}
 			r.sendRank(l, rank, n, counts, room, into)
 			at += n * r.shape.TopK
@@ -140,7 +140,7 @@ func (r *Router) single(tokens int) bool {
 // where they are drawn one by one.
 func (r *Router) choose(l *layer, tokens int, counts []int32, choices []uint16) {
 	if !r.single(tokens) {
-		r.law(l).drawCounts(l.rng, tokens, counts, r.scratch)
+		r.law(l).drawCounts(l.pcg, tokens, counts, r.tally)
 		return
 	}
 	k := r.shape.TopK
@@ -283,5 +283,5 @@ func (r *Router) estimateHit(l *layer, m *moments, set, choices, tokens, lo, hi 
 	t := float64(tokens)
 	mean := float64(t*m.hit[set]) + float64(slope*(float64(choices)-float64(t*m.mean[set])))
 	left := float64(m.hit[set]*(1-m.hit[set])) - float64(slope*covariance)
-	return bounded(l.rng, mean, t*max(0, left), lo, hi)
+	return bounded(l.pcg, mean, t*max(0, left), lo, hi)
 }

@@ -50,7 +50,7 @@ type Router struct {
 	// What one Route needs.
 	choice    []uint16 // of all ranks' tokens when there is a capacity, or of one token
 	counts    []int32  // by rank and expert when there is a capacity, or by expert
-	scratch   []int32  // by node of a tree
+	tally     []int32  // of drawCounts
 	slotCount []int32
 	used      []int32 // by expert, or by rank when experts choose
 	wanted    []int64 // by expert: choices of all ranks
@@ -72,7 +72,8 @@ type Router struct {
 // A layer is one MoE layer.
 type layer struct {
 	law    int
-	expert []int32 // by number in the law
+	expert []int32   // by number in the law
+	pcg    *rand.PCG // what rng draws from
 	rng    *rand.Rand
 	place  Placement
 	// routes has one entry, or one per server when the nearest copy is taken.
@@ -130,18 +131,17 @@ func New(s Setup) (*Router, error) {
 	r.makeLaws(pop, s.Samples)
 	forecast := s.Streams.Stream(s.Name + "/forecast")
 	for l := range s.Shape.Layers {
-		r.layers = append(r.layers, layer{
-			law: pop.law[l], expert: pop.expert[l], rng: layerStream(s.Streams, s.Name, l),
-		})
+		pcg := layerSource(s.Streams, s.Name, l)
+		r.layers = append(r.layers, layer{law: pop.law[l], expert: pop.expert[l], pcg: pcg, rng: rand.New(pcg)})
 		r.placeLayer(l, r.placement(r.forecast(l, forecast)))
 	}
 	r.allocate()
 	return r, nil
 }
 
-// layerStream is where the choices of a layer come from.
-func layerStream(streams sim.Streams, name string, layer int) *rand.Rand {
-	return streams.Stream(fmt.Sprintf("%s/layer%d", name, layer))
+// layerSource is where the choices of a layer come from.
+func layerSource(streams sim.Streams, name string, layer int) *rand.PCG {
+	return streams.Source(fmt.Sprintf("%s/layer%d", name, layer))
 }
 
 // Fork returns a router for another instance on a cluster of the same shape: with
@@ -156,7 +156,8 @@ func (r *Router) Fork(streams sim.Streams, name string) *Router {
 	for l := range r.layers {
 		o := &r.layers[l]
 		// Laws, placements and routes are replaced and never changed.
-		f.layers = append(f.layers, layer{law: o.law, expert: o.expert, rng: layerStream(streams, name, l), place: o.place, routes: o.routes})
+		pcg := layerSource(streams, name, l)
+		f.layers = append(f.layers, layer{law: o.law, expert: o.expert, pcg: pcg, rng: rand.New(pcg), place: o.place, routes: o.routes})
 	}
 	f.allocate()
 	return f
@@ -291,11 +292,7 @@ func (r *Router) factor() float64 {
 
 func (r *Router) allocate() {
 	s := r.shape
-	nodes := 0
-	for _, l := range r.laws {
-		nodes = max(nodes, len(l.tree))
-	}
-	r.scratch = make([]int32, nodes)
+	r.tally = make([]int32, 2*s.Experts)
 	r.counts = make([]int32, s.Experts)
 	r.choice = make([]uint16, s.TopK)
 	r.slotCount = make([]int32, r.gpus*r.slots)
