@@ -28,6 +28,7 @@ type Operation struct {
 	Spec fabric.CollectiveSpec
 	// Volumes is what each unit moves.
 	Volumes []Volume
+	alike   []int // ends of the runs of units that move the same
 }
 
 // A Volume is what is moved, over all ranks: in thousandths of a byte where it is
@@ -45,12 +46,17 @@ type Volume struct {
 
 // Of returns the volume of a run with so many units.
 func (o *Operation) Of(units []int64) (v Volume) {
-	for i, n := range units {
-		if n > 0 {
-			v.Logical += n * o.Volumes[i].Logical
-			v.NVLink += n * o.Volumes[i].NVLink
-			v.Network += n * o.Volumes[i].Network
+	first := 0
+	for _, end := range o.alike {
+		n := int64(0)
+		for _, units := range units[min(first, len(units)):min(end, len(units))] {
+			n += max(0, units)
 		}
+		each := &o.Volumes[first]
+		v.Logical += n * each.Logical
+		v.NVLink += n * each.NVLink
+		v.Network += n * each.Network
+		first = end
 	}
 	return v
 }
@@ -93,6 +99,11 @@ func newOperation(spec fabric.CollectiveSpec, p Placement, logical func(unit int
 			o.Volumes[s.Rank].NVLink += s.Milli
 		} else {
 			o.Volumes[s.Rank].Network += s.Milli
+		}
+	}
+	for i := range o.Volumes {
+		if next := i + 1; next == len(o.Volumes) || o.Volumes[next] != o.Volumes[i] {
+			o.alike = append(o.alike, next)
 		}
 	}
 	return o

@@ -99,7 +99,6 @@ func drawShare(rng *rand.PCG, n, left, m int) int {
 func (r *Router) sendCounts(l *layer, tokens []int, into *Traffic) {
 	clear(r.wanted) // nothing is dropped
 	for rank, n := range tokens {
-		clear(r.slotCount)
 		r.sendRank(l, rank, max(0, n), r.rankCounts(rank), noLimit, into)
 	}
 }

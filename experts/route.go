@@ -86,7 +86,6 @@ func (r *Router) routeTokens(l *layer, tokens []int, total int, into *Traffic) {
 	at := 0
 	for rank, n := range tokens {
 		n = max(0, n)
-		clear(r.slotCount)
 		if !r.single(n) {
 			counts := r.counts[:r.shape.Experts]
 			if together {
@@ -99,6 +98,7 @@ func (r *Router) routeTokens(l *layer, tokens []int, total int, into *Traffic) {
 			continue
 		}
 		rt := r.routesOf(l, rank)
+		clear(r.slotCount)
 		clear(r.used)
 		one := r.choice[:r.shape.TopK]
 		for range n {
@@ -117,8 +117,13 @@ func (r *Router) routeTokens(l *layer, tokens []int, total int, into *Traffic) {
 // sendRank sends what a rank has counted.
 func (r *Router) sendRank(l *layer, rank, tokens int, counts []int32, room int64, into *Traffic) {
 	rt := r.routesOf(l, rank)
-	r.spread(rt, rank, counts, room, into)
-	r.deliver(rank, into)
+	if rt.only != nil && room == noLimit {
+		r.deliverAll(rt, rank, counts, into)
+	} else {
+		clear(r.slotCount)
+		r.spread(rt, rank, counts, room, into)
+		r.deliver(rank, into)
+	}
 	if r.dedup {
 		r.estimateHits(l, rt, rank, tokens, into)
 	}
@@ -232,6 +237,22 @@ func (r *Router) deliver(rank int, into *Traffic) {
 			sum += int64(n)
 		}
 		pairs[g] = sum * unit
+		sent += sum
+	}
+	into.Sent[rank] = sent * unit
+}
+
+// deliverAll is spread and deliver where each expert has one copy and room for all.
+func (r *Router) deliverAll(rt *routes, rank int, counts []int32, into *Traffic) {
+	sent := int64(0)
+	for g := range r.gpus {
+		rows, sum := into.Rows[g*r.slots:(g+1)*r.slots], int64(0)
+		for i, c := range rt.only[g*r.slots : (g+1)*r.slots] {
+			n := int64(counts[c])
+			rows[i] += n
+			sum += n
+		}
+		into.Pairs[rank*r.gpus+g] = sum * unit
 		sent += sum
 	}
 	into.Sent[rank] = sent * unit

@@ -86,7 +86,10 @@ type layer struct {
 type routes struct {
 	// slots[first[c]:first[c+1]] are those of the expert that the law numbers c.
 	first, slots []int32
-	moments      moments
+	// only[slot] is the number of the expert whose only copy it is; nil where an
+	// expert has several.
+	only    []int32
+	moments moments
 }
 
 // slot is the copy that takes a rank's i-th token for an expert.
@@ -252,6 +255,12 @@ func (r *Router) place(l *layer, p Placement) {
 				rt.slots = append(rt.slots, all...)
 			}
 			rt.first = append(rt.first, int32(len(rt.slots)))
+		}
+		if len(p.Expert) == r.shape.Experts {
+			rt.only = make([]int32, len(p.Expert))
+			for slot, e := range p.Expert {
+				rt.only[slot] = number[e]
+			}
 		}
 		if r.dedup && r.cfg.Counts != CountExact {
 			rt.moments = newMoments(r.gpus + r.servers)

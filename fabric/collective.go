@@ -72,8 +72,12 @@ type segment struct {
 // A column is the ranks that send equally much per unit over a segment.
 type column struct {
 	milli int64
-	ranks []int32
+	ranks []int32 // one by one
+	runs  []run   // and those at equal distances
 }
+
+// A run is the ranks from first to last, every stride of them.
+type run struct{ first, last, stride int }
 
 // A pathClass is the pairs whose paths have the same latency for every size.
 type pathClass struct {
@@ -279,11 +283,6 @@ func (n *network) introduce(c *collective) {
 func (c *collective) SetUnits(units []int64) {
 	given := copy(c.next, units)
 	clear(c.next[given:])
-	for r, u := range c.next[:given] {
-		if uint64(u) > uint64(c.mostUnits) { // or negative
-			c.next[r] = min(max(0, u), c.mostUnits)
-		}
-	}
 	c.stale = c.stale || !slices.Equal(c.next, c.units)
 }
 
@@ -347,13 +346,18 @@ func (c *collective) reload() {
 	}
 }
 
-// takeUnits puts the next units into effect, and recounts the pairs of the ranks
-// that begin or cease to have any.
+// takeUnits puts the next units into effect within their limits, and recounts the
+// pairs of the ranks that begin or cease to have any.
 func (c *collective) takeUnits() {
 	c.stale = false
 	c.units, c.next = c.next, c.units
+	before := c.next[:len(c.units)]
 	for r, units := range c.units {
-		if before := c.next[r]; (units > 0) == (before > 0) {
+		if uint64(units) > uint64(c.mostUnits) { // or negative
+			units = min(max(0, units), c.mostUnits)
+			c.units[r] = units
+		}
+		if (units == 0) == (before[r] == 0) {
 			continue
 		}
 		change := int32(1)
@@ -377,10 +381,16 @@ func (c *collective) takeUnits() {
 func (g *segment) load(units []int64) (milli int64) {
 	for i := range g.columns {
 		sum := int64(0)
-		for _, r := range g.columns[i].ranks {
+		k := &g.columns[i]
+		for _, r := range k.ranks {
 			sum += units[r]
 		}
-		milli += sum * g.columns[i].milli
+		for _, run := range k.runs {
+			for r := run.first; r <= run.last; r += run.stride {
+				sum += units[r]
+			}
+		}
+		milli += sum * k.milli
 	}
 	return milli
 }

@@ -101,16 +101,36 @@ func merged(shares []perRank) []perRank {
 // columnsOf groups shares by payload.
 func columnsOf(shares []perRank) (columns []column) {
 	slices.SortStableFunc(shares, func(a, b perRank) int { return cmp.Compare(a.milli, b.milli) })
-	ranks := make([]int32, 0, len(shares))
-	for i, s := range shares {
-		if i == 0 || s.milli != shares[i-1].milli {
-			columns = append(columns, column{milli: s.milli, ranks: ranks[i:i]})
+	for len(shares) > 0 {
+		k, same := column{milli: shares[0].milli}, 0
+		for same < len(shares) && shares[same].milli == k.milli {
+			same++
 		}
-		ranks = append(ranks, s.rank)
-		k := &columns[len(columns)-1]
-		k.ranks = k.ranks[:len(k.ranks)+1]
+		k.split(shares[:same])
+		columns, shares = append(columns, k), shares[same:]
 	}
 	return columns
+}
+
+// shortRun is the length below which a run is not worth its loop.
+const shortRun = 8
+
+// split takes the ranks of shares, in order, as runs and single ones.
+func (k *column) split(shares []perRank) {
+	for at := 0; at < len(shares); {
+		first, end := shares[at].rank, at+1
+		for end < len(shares) && shares[end].rank-shares[end-1].rank == shares[at+1].rank-first {
+			end++
+		}
+		if end-at >= shortRun {
+			k.runs = append(k.runs, run{int(first), int(shares[end-1].rank), int(shares[at+1].rank - first)})
+			at = end
+			continue
+		}
+		k.ranks = append(k.ranks, first)
+		at++
+	}
+	k.ranks, k.runs = slices.Clip(k.ranks), slices.Clip(k.runs)
 }
 
 // fillRanks lists the pairs that each rank sends payload over.
