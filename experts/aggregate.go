@@ -77,6 +77,7 @@ func (l *law) drawCounts(rng *rand.PCG, tokens int, into []int32, tally []int32)
 		return
 	}
 	tally[len(into)] = all
+	t := float64(tokens)
 	for i := range l.cuts {
 		c := &l.cuts[i]
 		m := int(tally[len(into)+i])
@@ -88,9 +89,12 @@ func (l *law) drawCounts(rng *rand.PCG, tokens int, into []int32, tally []int32)
 		case c.half && m <= 64:
 			x = min(hi, max(lo, bits.OnesCount64(rng.Uint64()>>(64-m))))
 		case m >= int(c.smooth):
-			t := float64(tokens)
 			mean := float64(t*c.leftMean) + float64(c.slope*(float64(m)-float64(t*c.mean)))
-			x = bounded(rng, mean, t*c.residual, lo, hi)
+			if float64(lo)+farAway <= mean && mean <= float64(hi)-farAway {
+				x = near(rng, mean, t*c.residual, lo, hi)
+			} else {
+				x = bounded(rng, mean, t*c.residual, lo, hi)
+			}
 		case m <= fewChoices:
 			x = min(hi, max(lo, countChoices(rng, m, c.chance)))
 		default:
@@ -147,6 +151,10 @@ func (n *split) invert(rng *rand.PCG, m int) int {
 	return x
 }
 
+// farAway is the distance of a mean from a bound at which no normal variate with at
+// most that variance is cut off.
+const farAway = 9
+
 // bounded draws a whole number from lo to hi with the given mean and variance.
 // Close to a bound, where a normal variate would be cut off, the distance from it
 // is binomial, of as many trials as its variance takes.
@@ -158,7 +166,7 @@ func bounded(rng *rand.PCG, mean, variance float64, lo, hi int) int {
 		return min(hi, max(lo, int(mean)))
 	case gap < 0.5:
 		variance = 0 // rounding adds gap (1 - gap)
-	case gap < 9 && float64(gap*gap) < float64(9*variance):
+	case gap < farAway && float64(gap*gap) < float64(9*variance):
 		trials := hi - lo
 		if variance < gap { // n p = gap, n p (1 - p) = variance
 			trials = int(min(float64(trials), math.Ceil(gap*(gap/(gap-variance)))))

@@ -40,7 +40,15 @@ type collective struct {
 	latency     sim.Time
 	runs        int64 // completed runs that network.carried does not hold yet
 
+	// What the segments refer to lies one behind the other: a segment's links and
+	// columns, and a column's ranks and runs, end where it says.
 	segments []segment
+	links    []int32 // places in the spread
+	columns  []column
+	ranks    []int32
+	runsOf   []run
+	// pairsOn is the pairs that have something to send over each segment.
+	pairsOn []int32
 	// Pair p sends pairShares[pairShareAt[p]:...] over the segments pairSegments[p].
 	// sending is how many of these shares have bytes.
 	pairShares   []perRank
@@ -63,17 +71,15 @@ type perRank struct {
 // which many pairs have in common. What goes over it is added up once for all its
 // links.
 type segment struct {
-	links   []int32 // places in the spread
-	columns []column
-	first   bool  // of paths: all payload goes over one of these
-	pairs   int32 // that have something to send
+	links, columns int32
+	first          bool // of paths: all payload goes over one of these
 }
 
-// A column is the ranks that send equally much per unit over a segment.
+// A column is ranks that send equally much per unit over a segment, some one by
+// one and some as runs.
 type column struct {
-	milli int64
-	ranks []int32 // one by one
-	runs  []run   // and those at equal distances
+	milli       int64
+	ranks, runs int32
 }
 
 // A run is the ranks from first to last, every stride of them.
@@ -174,7 +180,7 @@ func (n *network) layOut(c *collective, spec *CollectiveSpec) error {
 	s.milli, s.pairs = make([]int64, len(s.links)), make([]int32, len(s.links))
 	c.at = make([]bool, len(s.links))
 	c.sending = make([]int32, len(c.pairSegments))
-	c.fillColumns()
+	x.fill()
 	c.fillRanks(spec.Ranks)
 	c.sortClasses()
 	return nil
@@ -328,13 +334,19 @@ func (c *collective) reload() {
 	clear(s.milli)
 	clear(s.pairs)
 	c.milli = 0
+	var links, columns, ranks, runs int32
 	for i := range c.segments {
 		g := &c.segments[i]
-		load := g.load(c.units)
-		for _, at := range g.links {
-			s.milli[at] += load
-			s.pairs[at] += g.pairs
+		load := int64(0)
+		for _, k := range c.columns[columns:g.columns] {
+			load += k.milli * c.sum(c.ranks[ranks:k.ranks], c.runsOf[runs:k.runs])
+			ranks, runs = k.ranks, k.runs
 		}
+		for _, at := range c.links[links:g.links] {
+			s.milli[at] += load
+			s.pairs[at] += c.pairsOn[i]
+		}
+		links, columns = g.links, g.columns
 		if g.first {
 			c.milli += load
 		}
@@ -371,28 +383,24 @@ func (c *collective) takeUnits() {
 				continue
 			}
 			for _, at := range c.pairSegments[p] {
-				c.segments[at].pairs += change
+				c.pairsOn[at] += change
 			}
 		}
 	}
 }
 
-// load is what goes over a segment.
-func (g *segment) load(units []int64) (milli int64) {
-	for i := range g.columns {
-		sum := int64(0)
-		k := &g.columns[i]
-		for _, r := range k.ranks {
+// sum adds up the units of ranks.
+func (c *collective) sum(ranks []int32, runs []run) (sum int64) {
+	units := c.units
+	for _, r := range ranks {
+		sum += units[r]
+	}
+	for _, run := range runs {
+		for r := run.first; r <= run.last; r += run.stride {
 			sum += units[r]
 		}
-		for _, run := range k.runs {
-			for r := run.first; r <= run.last; r += run.stride {
-				sum += units[r]
-			}
-		}
-		milli += sum * k.milli
 	}
-	return milli
+	return sum
 }
 
 // largest is the most that a pair of the class sends, or anything that fills a

@@ -13,6 +13,7 @@ import (
 type segmenter struct {
 	c     *collective
 	child map[step]int32
+	ways  [][]int32 // the links of each segment, as places in the spread
 }
 
 // A step goes from a segment to the one with a further link.
@@ -29,7 +30,7 @@ const (
 func newSegmenter(c *collective) *segmenter {
 	c.segments = make([]segment, numRoots)
 	c.segments[rootFirst].first = true // of those who send to themselves
-	return &segmenter{c: c, child: map[step]int32{}}
+	return &segmenter{c: c, child: map[step]int32{}, ways: make([][]int32, numRoots)}
 }
 
 // addPair adds the next pair, given the places of its links.
@@ -50,17 +51,18 @@ func (x *segmenter) find(root int32, links []topology.LinkID) int32 {
 		if !known {
 			next = int32(len(c.segments))
 			x.child[step{at, int32(l)}] = next
-			way := append(slices.Clip(c.segments[at].links), int32(l))
-			c.segments = append(c.segments, segment{links: way, first: c.segments[root].first})
+			x.ways = append(x.ways, append(slices.Clip(x.ways[at]), int32(l)))
+			c.segments = append(c.segments, segment{first: c.segments[root].first})
 		}
 		at = next
 	}
 	return at
 }
 
-// fillColumns works out what each rank sends over each segment. Shares too small
-// for a thousandth of a byte count for nothing.
-func (c *collective) fillColumns() {
+// fill works out what each rank sends over each segment. Shares too small for a
+// thousandth of a byte count for nothing.
+func (x *segmenter) fill() {
+	c := x.c
 	start := make([]int32, len(c.segments)+1)
 	for p, segments := range c.pairSegments {
 		for _, at := range segments {
@@ -77,10 +79,14 @@ func (c *collective) fillColumns() {
 		}
 	}
 	for i := range c.segments {
-		if g := &c.segments[i]; g.first || len(g.links) > 0 {
-			g.columns = columnsOf(merged(all[start[i]:start[i+1]]))
+		g := &c.segments[i]
+		c.links = append(c.links, x.ways[i]...)
+		if g.first || len(x.ways[i]) > 0 {
+			c.addColumns(merged(all[start[i]:start[i+1]]))
 		}
+		g.links, g.columns = int32(len(c.links)), int32(len(c.columns))
 	}
+	c.pairsOn = make([]int32, len(c.segments))
 }
 
 // merged sums up the shares of each rank, in order of ranks, and drops those
@@ -98,39 +104,38 @@ func merged(shares []perRank) []perRank {
 	return sum
 }
 
-// columnsOf groups shares by payload.
-func columnsOf(shares []perRank) (columns []column) {
+// addColumns adds the columns of the next segment: its shares by payload.
+func (c *collective) addColumns(shares []perRank) {
 	slices.SortStableFunc(shares, func(a, b perRank) int { return cmp.Compare(a.milli, b.milli) })
 	for len(shares) > 0 {
-		k, same := column{milli: shares[0].milli}, 0
-		for same < len(shares) && shares[same].milli == k.milli {
+		milli, same := shares[0].milli, 0
+		for same < len(shares) && shares[same].milli == milli {
 			same++
 		}
-		k.split(shares[:same])
-		columns, shares = append(columns, k), shares[same:]
+		c.addRanks(shares[:same])
+		c.columns = append(c.columns, column{milli, int32(len(c.ranks)), int32(len(c.runsOf))})
+		shares = shares[same:]
 	}
-	return columns
 }
 
 // shortRun is the length below which a run is not worth its loop.
 const shortRun = 8
 
-// split takes the ranks of shares, in order, as runs and single ones.
-func (k *column) split(shares []perRank) {
+// addRanks adds the ranks of the next column, in order, as runs and single ones.
+func (c *collective) addRanks(shares []perRank) {
 	for at := 0; at < len(shares); {
 		first, end := shares[at].rank, at+1
 		for end < len(shares) && shares[end].rank-shares[end-1].rank == shares[at+1].rank-first {
 			end++
 		}
 		if end-at >= shortRun {
-			k.runs = append(k.runs, run{int(first), int(shares[end-1].rank), int(shares[at+1].rank - first)})
+			c.runsOf = append(c.runsOf, run{int(first), int(shares[end-1].rank), int(shares[at+1].rank - first)})
 			at = end
 			continue
 		}
-		k.ranks = append(k.ranks, first)
+		c.ranks = append(c.ranks, first)
 		at++
 	}
-	k.ranks, k.runs = slices.Clip(k.ranks), slices.Clip(k.runs)
 }
 
 // fillRanks lists the pairs that each rank sends payload over.
