@@ -177,6 +177,8 @@ func packetKeys() []change {
 		{key: "congestion.credit.timeout", value: "10us", on: credit + " " + losses},
 		{key: "congestion.credit.request_bytes", value: "200kB", on: credit, does: idle, why: "a queue pair has one message and asks for all of it"},
 		{key: "congestion.credit.message_bytes", value: "1kB", on: credit},
+		{key: "congestion.credit.on_wires", value: "false", on: credit},
+		{key: "congestion.gse.credit.on_wires", value: "false", on: gse},
 		{key: "congestion.gse.credit.preset", value: "uec", on: gse},
 		{key: "congestion.gse.credit.quantum", value: "8KiB", on: gse},
 		{key: "congestion.gse.credit.speedup", value: "1.1", on: gse + " congestion.gse.credit.push=0"},
