@@ -112,6 +112,9 @@ func TestStudyTables(t *testing.T) {
 			{"hidden, %", "comm_hidden_share_prefill", 100, 1}, {"dispatch of decode, us", "dispatch_us_decode", 1, 0},
 			{"combine", "combine_us_decode", 1, 0}, {"paths, % of it", "comm_decode_paths", 100, 1},
 			{"KV transfer, ms", "mean_kv_transfer_ms", 1, 1}, {"TGS", "tgs", 1, 0}}},
+		{"kv-beside-ep", []string{"queue pairs per KV transfer", "fabric"}, []column{{"KV transfer, mean ms", "mean_kv_transfer_ms", 1, 1},
+			{"p99, ms", "p99_kv_transfer_ms", 1, 1}, {"ITL, mean ms", "mean_itl_ms", 1, 2}, {"p99, ms", "p99_itl_ms", 1, 2},
+			{"contention, % of dispatch and combine", "comm_decode_contention", 100, 1}, {"TGS of decode, steady", "tgs_decode_steady", 1, 0}}},
 		{"ecmp-collisions", []string{"servers", "queue pairs"}, []column{itl, dispatch, combine,
 			{"paths, % of dispatch and combine", "comm_decode_paths", 100, 1}, {"TGS of decode", "tgs_decode", 1, 0}}},
 	} {
