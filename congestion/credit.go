@@ -84,10 +84,7 @@ func roundTrip(rtt sim.Time) error {
 // Open adds a source with a weight, at least 1, that counts when the order is
 // "weighted".
 func (c *CreditScheduler) Open(weight int) SourceID {
-	s := creditSource{next: noSource, weight: 1, open: true}
-	if c.weighted {
-		s.weight = uint16(min(max(weight, 1), 1<<15))
-	}
+	s := creditSource{next: noSource, weight: c.weight(weight), open: true}
 	if n := len(c.free); n > 0 {
 		id := c.free[n-1]
 		c.free = c.free[:n-1]
@@ -96,6 +93,17 @@ func (c *CreditScheduler) Open(weight int) SourceID {
 	}
 	c.sources = append(c.sources, s)
 	return SourceID(len(c.sources) - 1)
+}
+
+// Weigh gives a source another weight, from its next grant on.
+func (c *CreditScheduler) Weigh(id SourceID, weight int) { c.sources[id].weight = c.weight(weight) }
+
+// weight is the grants a turn of a source of a weight.
+func (c *CreditScheduler) weight(w int) uint16 {
+	if !c.weighted {
+		return 1
+	}
+	return uint16(min(max(w, 1), 1<<15))
 }
 
 // Close removes a source, whatever it has asked for. What it was granted and has

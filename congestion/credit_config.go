@@ -47,8 +47,18 @@ type CreditConfig struct {
 	// messages, and all N sources of an incast may use it at once (RCCC, EQDS,
 	// NDP: 1). 0 asks first.
 	Push float64 `yaml:"push"`
-	// Order is who is granted next: "round-robin" or "weighted".
+	// Order is who is granted next: "round-robin", every source once a turn, or
+	// "weighted", each as often as its weight says.
 	Order string `yaml:"order"`
+	// KVWeight and EPWeight are the weight of a source of a traffic class with
+	// "weighted": 1 and 3 give EP three quarters of a port that both want.
+	KVWeight int `yaml:"kv_weight"`
+	EPWeight int `yaml:"ep_weight"`
+	// PerQueuePair multiplies the weight of a source by the number of its queue
+	// pairs that have work, so that they have equal shares, whoever sends. Where
+	// leaves are the sources, one with eight senders has no more than one with a
+	// single sender otherwise.
+	PerQueuePair bool `yaml:"per_queue_pair"`
 	// Timeout is how long a source may be silent before what it was granted counts
 	// as lost: grants or data that never arrived must not use up Outstanding for
 	// ever. Well above the longest round trip with queues.
@@ -100,7 +110,7 @@ func uecCredit() CreditConfig {
 	return CreditConfig{
 		Quantum: 4 * (4096 + 128), Speedup: 1,
 		Outstanding: 1.5, SourceOutstanding: 1.5, Push: 1,
-		Order: OrderRoundRobin, Timeout: 500 * sim.Microsecond,
+		Order: OrderRoundRobin, KVWeight: 1, EPWeight: 1, PerQueuePair: true, Timeout: 500 * sim.Microsecond,
 		MessageBytes: 84, OnWires: true,
 	}
 }
@@ -124,6 +134,8 @@ func (c CreditConfig) Validate() error {
 	within(&ps, "source_outstanding", c.SourceOutstanding, 0.01, 1000)
 	within(&ps, "push", c.Push, 0, 1000)
 	oneOf(&ps, "order", c.Order, []string{OrderRoundRobin, OrderWeighted})
+	within(&ps, "kv_weight", c.KVWeight, 1, 1000)
+	within(&ps, "ep_weight", c.EPWeight, 1, 1000)
 	within(&ps, "timeout", c.Timeout, sim.Microsecond, 10*sim.Second)
 	within(&ps, "request_bytes", c.RequestBytes, 0, units.GiB)
 	within(&ps, "message_bytes", c.MessageBytes, 1, 4096)

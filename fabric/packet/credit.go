@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/tgssim/tgssim/congestion"
+	"github.com/tgssim/tgssim/fabric"
 	"github.com/tgssim/tgssim/internal/units"
 	"github.com/tgssim/tgssim/sim"
 )
@@ -47,17 +48,18 @@ type creditPort struct {
 
 // credits is the state of receiver credits.
 type credits struct {
-	config congestion.CreditConfig
-	gse    *congestion.GSE // nil with "credit"
-	lanes  []lane
-	place  map[[3]uint32]uint32 // by NICs and class; looked up, never ranged over
-	ofQP   []uint32
-	ports  []creditPort // by NIC
-	tags   []creditTag  // by packet
-	rtt    sim.Time
-	wired  []int64       // by LinkID: bytes of control messages
-	keys   []int         // scratch
-	queues []units.Bytes // scratch
+	config   congestion.CreditConfig
+	gse      *congestion.GSE // nil with "credit"
+	lanes    []lane
+	weighted bool
+	place    map[[3]uint32]uint32 // by NICs and class; looked up, never ranged over
+	ofQP     []uint32
+	ports    []creditPort // by NIC
+	tags     []creditTag  // by packet
+	rtt      sim.Time
+	wired    []int64       // by LinkID: bytes of control messages
+	keys     []int         // scratch
+	queues   []units.Bytes // scratch
 }
 
 // A creditTag is what a packet's header says, and when it began to wait for its
@@ -122,7 +124,7 @@ func (n *Network) awake(at uint32, now sim.Time) {
 	n.renew(l, now)
 	if !l.open {
 		p := &c.ports[l.dst]
-		l.source, l.open = p.sched.Open(1), true
+		l.source, l.open = p.sched.Open(n.weightOf(l)), true
 		l.life++
 		for int(l.source) >= len(p.laneOf) {
 			p.laneOf = append(p.laneOf, none)
@@ -132,6 +134,30 @@ func (n *Network) awake(at uint32, now sim.Time) {
 			l.credit.Start(c.config.PushBytes(n.graph.Links[n.nics[l.src].port].Rate, c.rtt))
 		}
 	}
+}
+
+// weightOf is what a lane's requests say of its weight, where the order of grants
+// is by weight.
+func (n *Network) weightOf(l *lane) int {
+	c := n.credits
+	if !c.weighted {
+		return 1
+	}
+	w, qps := c.config.KVWeight, 0
+	if fabric.Class(n.senders[l.qps[0]].class) == fabric.ClassEP {
+		w = c.config.EPWeight
+	}
+	if c.config.PerQueuePair {
+		for _, qp := range l.qps {
+			if n.senders[qp].active {
+				qps++
+			}
+		}
+		w *= max(1, qps)
+	}
+	n.acted.unlike = n.acted.unlike || n.acted.weight > 0 && n.acted.weight != w
+	n.acted.weight = w
+	return w
 }
 
 // renew lets a lane that has been idle for long begin anew, with a push of its
@@ -327,7 +353,11 @@ func (n *Network) opened(id uint32) (at uint32, bytes units.Bytes, ok bool) {
 func (n *Network) requested(id uint32, now sim.Time) {
 	if at, total, ok := n.opened(id); ok {
 		l := &n.credits.lanes[at]
-		n.credits.ports[l.dst].sched.OnRequest(l.source, now, total)
+		sched := n.credits.ports[l.dst].sched
+		if n.credits.weighted {
+			sched.Weigh(l.source, n.weightOf(l))
+		}
+		sched.OnRequest(l.source, now, total)
 		n.settle(l.dst, now)
 	}
 }

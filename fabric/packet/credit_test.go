@@ -1,6 +1,7 @@
 package packet
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -175,6 +176,94 @@ func TestScheduledSharesAreEqual(t *testing.T) {
 		require.LessOrEqual(t, high-low, uint32(10), "two grants")
 		b.run()
 	}
+}
+
+// With weights, shares of a port that all want are as those: of the queue pairs that
+// senders have, or of senders behind a leaf, and of classes.
+func TestScheduledSharesAreWeighted(t *testing.T) {
+	weighted := func(mode string) Settings {
+		s := scheduled(t, "gse", 0)
+		s.Congestion.GSE.Mode, s.Packet.Transport.WindowBDP = mode, 0
+		s.Congestion.GSE.Credit.Order = congestion.OrderWeighted
+		s.Congestion.Credit.Order = congestion.OrderWeighted
+		return s
+	}
+	shares := func(s Settings, groups [][]fabric.Message) (got []float64) {
+		b := newBench(t, s, build(t, ls128()))
+		for _, group := range groups {
+			for _, m := range group {
+				m.Bytes = 20 * units.MB
+				b.net.Send(m, b)
+			}
+		}
+		sum := func() (sums []float64) {
+			sums = make([]float64, len(groups))
+			for i := range b.net.receivers {
+				for g, group := range groups {
+					for _, m := range group {
+						if m.Src == b.net.keys[i].src && uint8(m.Class) == b.net.receivers[i].class {
+							sums[g] += float64(b.net.receivers[i].expected)
+						}
+					}
+				}
+			}
+			return sums
+		}
+		b.engine.RunUntil(50 * sim.Microsecond)
+		begin := sum()
+		b.engine.RunUntil(450 * sim.Microsecond)
+		end := sum()
+		for g := range groups {
+			got = append(got, (end[g]-begin[g])/(end[0]-begin[0]))
+		}
+		return got
+	}
+	qps := [][]fabric.Message{{{Src: 120, QPs: 1}}, {{Src: 100, QPs: 2}}, {{Src: 80, QPs: 4}}}
+	require.InDeltaSlice(t, []float64{1, 2, 4}, shares(weighted(congestion.ModeE2E), qps), 0.1)
+	plain := weighted(congestion.ModeE2E)
+	plain.Congestion.GSE.Credit.PerQueuePair = false
+	require.InDeltaSlice(t, []float64{1, 1, 1}, shares(plain, qps), 0.05)
+	plain.Congestion.GSE.Credit.PerQueuePair, plain.Congestion.GSE.Credit.Order = true, congestion.OrderRoundRobin
+	require.InDeltaSlice(t, []float64{1, 1, 1}, shares(plain, qps), 0.05)
+
+	leaves := [][]fabric.Message{{{Src: 120}}, {{Src: 100}, {Src: 101}}, {{Src: 80}, {Src: 81}, {Src: 82}, {Src: 83}}}
+	require.InDeltaSlice(t, []float64{1, 2, 4}, shares(weighted(congestion.ModeN2N), leaves), 0.1)
+	plain = weighted(congestion.ModeN2N)
+	plain.Congestion.GSE.Credit.Order = congestion.OrderRoundRobin
+	require.InDeltaSlice(t, []float64{1, 1, 1}, shares(plain, leaves), 0.05)
+
+	classes := [][]fabric.Message{{{Src: 120, Class: fabric.ClassKV}}, {{Src: 120, Class: fabric.ClassEP}}, {{Src: 80, Class: fabric.ClassEP}}}
+	for _, algorithm := range []string{"gse", "credit"} {
+		s := weighted(congestion.ModeE2E)
+		s.Congestion.Algorithm = algorithm
+		if algorithm == "credit" {
+			s.Packet.Path.Choice = PathSprayRandom
+		}
+		s.Congestion.GSE.Credit.EPWeight, s.Congestion.Credit.EPWeight = 3, 3
+		require.InDeltaSlice(t, []float64{1, 3, 3}, shares(s, classes), 0.1, algorithm)
+	}
+}
+
+// A weight that nobody differs in, or that nobody looks at, says so.
+func TestIdleWeights(t *testing.T) {
+	why := func(change func(*congestion.CreditConfig), qps int) map[string]string {
+		s := scheduled(t, "gse", 0)
+		change(&s.Congestion.GSE.Credit)
+		b := newBench(t, s, build(t, ls128()))
+		b.net.Send(fabric.Message{Src: 120, Bytes: units.MB}, b)
+		b.net.Send(fabric.Message{Src: 100, Bytes: units.MB, QPs: qps}, b)
+		b.run()
+		m := map[string]string{}
+		for _, i := range b.net.Inert() {
+			m[strings.TrimPrefix(i.Setting, "congestion.gse.credit.")] = i.Why
+		}
+		return m
+	}
+	weigh := func(c *congestion.CreditConfig) { c.Order = congestion.OrderWeighted }
+	require.NotContains(t, why(weigh, 2), "order")
+	require.NotContains(t, why(weigh, 2), "kv_weight")
+	require.Contains(t, why(weigh, 1)["order"], "the same weight")
+	require.Contains(t, why(func(*congestion.CreditConfig) {}, 1)["kv_weight"], "round-robin")
 }
 
 // What asking costs: a message that fits in the push takes what it takes alone;

@@ -11,6 +11,8 @@ type acted struct {
 	requestLimit, qpLimit, wqe, drain bool
 	cut                               bool // a controller has made a window or a rate smaller
 	stopped                           bool // a DGSQ has stopped its queue pairs
+	weight                            int  // of the source of credits that was weighed last
+	unlike                            bool // another's was not the same
 }
 
 // An Inert is a setting that was chosen and has not acted: the run would have
@@ -107,6 +109,16 @@ func (n *Network) idle(list []Inert) []Inert {
 	gse := c.Algorithm == "gse"
 	add(gse && !n.atLeaves && !n.acted.stopped, "congestion.gse.stop_bytes", "no DGSQ ever had so much to send")
 	add(n.atLeaves, "congestion.gse.stop_bytes", "leaves stop NICs by PFC; they know nothing else")
+	if n.credits != nil {
+		at := "congestion." + c.Algorithm + "."
+		if gse {
+			at += "credit."
+		}
+		add(n.credits.weighted && !n.acted.unlike, at+"order", "all sources had the same weight, so it was round-robin")
+		for _, key := range []string{"kv_weight", "ep_weight", "per_queue_pair"} {
+			add(!n.credits.weighted, at+key, "the order of grants is round-robin")
+		}
+	}
 	add(gse && n.count.Held == 0, "congestion.gse.reorder_window", "no packet had to wait for a container before its own")
 	for _, name := range congestion.Algorithms() {
 		add(c.Algorithm != name, "congestion."+name, "congestion control is "+c.Algorithm)

@@ -22,6 +22,7 @@ func (n *Network) layCredits(s congestion.Config) error {
 	default:
 		return nil
 	}
+	c.weighted = c.config.Order == congestion.OrderWeighted
 	n.atLeaves = s.Algorithm == "gse" && s.GSE.Mode == congestion.ModeN2N
 	n.paying = !n.atLeaves
 	if n.atLeaves {
