@@ -13,9 +13,9 @@ import "github.com/tgssim/tgssim/internal/units"
 type CreditSender struct {
 	backlog units.Bytes // to be sent
 	push    units.Bytes // that may go without a grant
-	// Totals since Start of what was sent under grants or given back, granted and
-	// requested.
-	spent, granted, requested units.Bytes
+	// Totals since Start of what was sent under grants or given back, granted,
+	// requested and given back.
+	spent, granted, requested, returned units.Bytes
 }
 
 // Start makes s the state of a new source that may push so many bytes.
@@ -73,8 +73,13 @@ func (s *CreditSender) Return() units.Bytes {
 		return 0
 	}
 	s.spent += n
+	s.returned += n
 	return n
 }
+
+// Sent is all that has been sent under grants. A packet carries it, itself included:
+// what its receiver misses of the total has been lost, or is late.
+func (s *CreditSender) Sent() units.Bytes { return s.spent - s.returned }
 
 // Backlog is what is to be sent, Credit what was granted for it and is left, or
 // below 0 the debt.

@@ -377,7 +377,7 @@ func TestNothingIsStranded(t *testing.T) {
 
 func TestCreditState(t *testing.T) {
 	require.Equal(t, uintptr(48), unsafe.Sizeof(creditSource{}))
-	require.Equal(t, uintptr(40), unsafe.Sizeof(CreditSender{}))
+	require.Equal(t, uintptr(48), unsafe.Sizeof(CreditSender{}))
 	c, s := benchCredits(t, 64)
 	now := sim.Time(0)
 	require.Zero(t, testing.AllocsPerRun(1000, func() { now = turnCredits(c, s, now) }))

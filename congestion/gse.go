@@ -58,8 +58,10 @@ type GSETag struct {
 	// Container counts the containers of a source for a destination port and
 	// class, modulo 2^32 here and 2^24 on the wire.
 	Container uint32
-	// Scheduled is how many of the packet's bytes use credit.
+	// Scheduled is how many of the packet's bytes use credit, Sent the total of those
+	// since the queue was made. The header has the total.
 	Scheduled uint32
+	Sent      units.Bytes
 	// Index is the packet's place in its container, from 0.
 	Index uint16
 	// Prev is the number of packets of the container before: only with the next
@@ -135,6 +137,7 @@ func (g *GSE) Send(q *DGSQ, now sim.Time, n units.Bytes, u *Uplinks, v UplinkVie
 		Container: q.cursor.next, Index: q.count, Prev: q.cursor.prev, Path: q.path,
 		Scheduled: uint32(q.OnSend(n)),
 	}
+	tag.Sent = q.Sent()
 	q.count++
 	q.filled += n
 	q.active = now

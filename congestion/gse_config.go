@@ -36,7 +36,8 @@ type GSEConfig struct {
 	ContainerBytes units.Bytes `yaml:"container_bytes"`
 	// HeaderBytes is what every packet carries more: the container's number (24
 	// bits) and the packet's place in it (8), the number of packets of the
-	// container before (8), the bytes that use credit (16), flags (8).
+	// container before (8), the total of bytes that have used credit (16, counted
+	// by 64), flags (8).
 	HeaderBytes units.Bytes `yaml:"header_bytes"`
 	// Spray is how a container chooses its uplink: "least-sent", "round-robin" or
 	// "least-queue".

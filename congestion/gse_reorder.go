@@ -27,9 +27,10 @@ type Sequencer struct {
 
 // A seqSlot is what is known of a container.
 type seqSlot struct {
-	held uint32 // bytes
-	next uint16 // index of the packet to come
-	size uint16 // packets; 0 is not known yet
+	from sim.Time // the first packet was held
+	held uint32   // bytes
+	next uint16   // index of the packet to come
+	size uint16   // packets; 0 is not known yet
 }
 
 // NewSequencer makes the state for a source whose numbering begins at container
@@ -85,6 +86,9 @@ func (s *Sequencer) Arrive(tag GSETag, n units.Bytes, now sim.Time) Ordering {
 		return Deliver
 	}
 	s.slots[s.Slot(tag.Container-1)].size = tag.Prev
+	if slot.held == 0 {
+		slot.from = now
+	}
 	slot.held += uint32(n)
 	s.held += n
 	if s.since == sim.Never {
@@ -109,7 +113,9 @@ func (s *Sequencer) Release(now sim.Time) (slot int, ok bool) {
 	return s.advance(now), true
 }
 
-// advance makes the next container the head.
+// advance makes the next container the head. It has held up the first one behind it
+// that has come since that came, and not only since now: what is missing of several
+// is given up at the same time.
 func (s *Sequencer) advance(now sim.Time) int {
 	s.slots[s.Slot(s.head)] = seqSlot{}
 	s.head++
@@ -117,9 +123,12 @@ func (s *Sequencer) advance(now sim.Time) int {
 	slot := &s.slots[at]
 	s.held -= units.Bytes(slot.held)
 	slot.held = 0
-	s.since = now
-	if s.held == 0 {
-		s.since = sim.Never
+	s.since = sim.Never
+	for k := s.head + 1; s.held > 0; k++ {
+		if next := &s.slots[s.Slot(k)]; next.held > 0 {
+			s.since = next.from
+			break
+		}
 	}
 	return at
 }

@@ -605,7 +605,7 @@ func TestUplinksRejoin(t *testing.T) {
 
 func TestGSEState(t *testing.T) {
 	require.LessOrEqual(t, unsafe.Sizeof(DGSQ{}), uintptr(80))
-	require.Equal(t, uintptr(8), unsafe.Sizeof(seqSlot{}))
+	require.Equal(t, uintptr(16), unsafe.Sizeof(seqSlot{}))
 	require.LessOrEqual(t, unsafe.Sizeof(Sequencer{}), uintptr(96))
 	require.Equal(t, uintptr(8), unsafe.Sizeof(DGSQCursor{}))
 	s := newGSEBench(t)

@@ -74,9 +74,10 @@ type Counters struct {
 	Held, MaxHeld, SkippedContainers, LateInContainer, LostInContainer, MaxDGSQs int64
 	HeldTime                                                                     sim.Time
 	// ContainerHeaderBytes is what the headers of containers have added to what NICs
-	// have sent, MaxStateBytes what a NIC needs at most for DGSQs (72 B each, and 12
-	// B per destination) and sequencers (96 B per source and 8 B per container of
-	// the window), beside MaxHeld.
+	// have sent, MaxStateBytes what a NIC, or leaf, needs at most for DGSQs (80 B each,
+	// and 12 B per destination), what uplinks have been given (8 B each, in a leaf for
+	// every leaf), and sequencers (96 B per source and 16 B per container of the
+	// window), beside MaxHeld.
 	ContainerHeaderBytes, MaxStateBytes int64
 }
 

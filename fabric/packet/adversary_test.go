@@ -65,12 +65,15 @@ func adversary(t *rapid.T) (topology.Config, Settings) {
 		c.Outstanding = []float64{0.01, 0.3, 1.5}[one("outstanding", 0, 1, 2)]
 		c.Timeout = us("credit timeout", 10, 200)
 		c.RequestBytes = units.Bytes(one("request", 0, 10_000, 100_000))
+		c.OnWires = coin("on wires")
+		c.Order = []string{congestion.OrderRoundRobin, congestion.OrderWeighted}[one("order of grants", 0, 1)]
+		c.EPWeight = one("weight", 1, 3)
 	}
 	gse := &s.Congestion.GSE
 	if gse.Mode = []string{congestion.ModeE2E, congestion.ModeN2N}[one("mode", 0, 1)]; gse.Mode == congestion.ModeN2N && s.Congestion.Algorithm == "gse" {
 		p.Train = 1
 	}
-	gse.ContainerBytes = units.Bytes(rapid.IntRange(500, 40_000).Draw(t, "container"))
+	gse.ContainerBytes = units.Bytes(rapid.IntRange(int(s.Fabric.MTU+s.Fabric.Header+gse.HeaderBytes), 40_000).Draw(t, "container"))
 	gse.ReorderWindow, gse.ReorderBytes = one("containers", 2, 8, 64), gse.ContainerBytes*units.Bytes(one("held", 1, 20))
 	gse.ReorderTimeout, gse.IdleTimeout = us("order", 1, 50), us("idle", 1, 100)
 	gse.StopBytes = units.Bytes(one("stop", 0, 3_000, 50_000))

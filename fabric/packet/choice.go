@@ -93,6 +93,7 @@ func (n *Network) layChoice(s Settings) error {
 	}
 	if s.Congestion.Algorithm == "gse" {
 		n.header += uint32(s.Congestion.GSE.HeaderBytes)
+		n.train = min(n.train, uint32(s.Congestion.GSE.ContainerBytes)/(n.mtu+n.header)) // a train is in one container
 		n.fullWire = (n.mtu + n.header) * n.train
 		n.fixedPaths, n.spraying, n.next = true, true, (*Network).nextContainer
 		if s.Congestion.GSE.Mode == congestion.ModeN2N {

@@ -20,9 +20,9 @@ type Config struct {
 	// its own and switches forward them one by one, but every turn of a
 	// round-robin is k packets long, and so is what a pause cannot stop any more,
 	// for which headroom grows by 2 (k-1) packets. A flow that is paced sends
-	// trains that are shorter in proportion. docs/performance.md has the error.
-	// Telemetry and time stamps are a train's: HPCC hears of its path less often,
-	// which moves 99th percentiles by up to 12 %.
+	// trains that are shorter in proportion; none is longer than a container of GSE.
+	// docs/performance.md has the error. Telemetry and time stamps are a train's:
+	// HPCC hears of its path less often, which moves 99th percentiles by up to 12 %.
 	Train int `yaml:"train"`
 	// Path is which path a packet takes.
 	Path PathConfig `yaml:"path"`

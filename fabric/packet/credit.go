@@ -24,7 +24,11 @@ type lane struct {
 	turn     uint32   // the one that is served first next
 	told     uint32   // counts control messages, which take the paths in turn
 	source   congestion.SourceID
-	life     uint32 // counts the times that the source was opened
+	life     uint32      // counts the times that the source was opened
+	settled  units.Bytes // of what it has sent under grants: arrived, or given up
+	seen     units.Bytes // the most that a packet has said it had sent
+	gap      units.Bytes // the least difference of the two since gapSince, for queue pairs
+	gapSince sim.Time
 	open     bool
 	waiting  bool     // something waits for a grant, none being left
 	since    sim.Time // when that began, and, for a queue pair, when it last sent
@@ -70,6 +74,8 @@ type creditTag struct {
 	port uint32 // in a leaf's buffer: the port that it is admitted to
 	// pushed is that the port of its NIC counts it.
 	pushed bool
+	// turned is that it has been handed over in its turn.
+	turned bool
 	held   sim.Time
 }
 
@@ -126,6 +132,7 @@ func (n *Network) awake(at uint32, now sim.Time) {
 		p := &c.ports[l.dst]
 		l.source, l.open = p.sched.Open(n.weightOf(l)), true
 		l.life++
+		l.settled, l.seen, l.gap, l.gapSince = 0, 0, 0, now
 		for int(l.source) >= len(p.laneOf) {
 			p.laneOf = append(p.laneOf, none)
 		}
@@ -254,15 +261,11 @@ func (n *Network) spend(id, qp uint32, p *packet, now sim.Time) {
 		n.count.CreditWaitTime += now - l.since
 	}
 	if c.gse != nil { // nextContainer has
-		if n.tookIn {
-			n.tookIn = false
-			n.ask(c.ofQP[qp], now)
-		}
 		return
 	}
 	l.since = now
 	n.tagOf(id).Scheduled = uint32(l.credit.OnSend(units.Bytes(p.wire)))
-	c.tags[id].life = l.life
+	c.tags[id].life, c.tags[id].Sent = l.life, l.credit.Sent()
 }
 
 // tagOf is the tag of a packet.
@@ -437,18 +440,58 @@ func (n *Network) credited(id uint32, now sim.Time) {
 
 // collectCredit takes in a data packet that has reached its NIC.
 func (n *Network) collectCredit(id uint32, p *packet, now sim.Time) {
-	c := n.credits
-	at := c.ofQP[p.qp]
-	l, t := &c.lanes[at], &c.tags[id]
-	if t.Scheduled > 0 && l.open && t.life == l.life {
-		c.ports[l.dst].sched.OnArrive(l.source, now, units.Bytes(t.Scheduled))
-		n.settle(l.dst, now)
-	}
-	if c.gse != nil {
+	at := n.credits.ofQP[p.qp]
+	if n.credits.gse != nil {
 		n.sequence(id, at, now)
 		return
 	}
+	n.cameIn(id, at, now)
 	n.hand(id, now)
+}
+
+// cameIn reports the credit that a packet has used to the scheduler of its NIC.
+func (n *Network) cameIn(id, at uint32, now sim.Time) {
+	c := n.credits
+	l, t := &c.lanes[at], &c.tags[id]
+	if t.Scheduled == 0 || !l.open || t.life != l.life {
+		return
+	}
+	c.ports[l.dst].sched.OnArrive(l.source, now, units.Bytes(t.Scheduled))
+	if c.gse == nil {
+		l.settled += units.Bytes(t.Scheduled)
+		l.seen = max(l.seen, t.Sent)
+		l.gap = min(l.gap, l.seen-l.settled)
+		if now-l.gapSince >= c.config.Timeout { // what has been overtaken all the time is lost
+			n.giveUpCredit(l, l.settled+l.gap, now)
+			l.gap, l.gapSince = l.seen-l.settled, now
+		}
+	}
+	n.settle(l.dst, now)
+}
+
+// inTurn takes in that a packet of a container is handed over in its turn: what was
+// sent before it and has not come is lost, and its credit free again.
+func (n *Network) inTurn(id, at uint32, now sim.Time) {
+	l, t := &n.credits.lanes[at], &n.credits.tags[id]
+	t.turned = true
+	if t.Scheduled == 0 || !l.open || t.life != l.life {
+		return
+	}
+	n.giveUpCredit(l, t.Sent-units.Bytes(t.Scheduled), now)
+	l.settled = t.Sent
+}
+
+// giveUpCredit frees the credit of what a lane has sent up to a total and what has
+// neither arrived nor been given up.
+func (n *Network) giveUpCredit(l *lane, sent units.Bytes, now sim.Time) {
+	lost := sent - l.settled
+	if lost <= 0 {
+		return
+	}
+	l.settled = sent
+	n.count.CreditExpired += int64(lost)
+	n.credits.ports[l.dst].sched.OnArrive(l.source, now, lost)
+	n.settle(l.dst, now)
 }
 
 // hand gives a data packet to its queue pair, or to the receive buffer before it.

@@ -160,6 +160,21 @@ func TestContainersSpread(t *testing.T) {
 	}
 }
 
+// A train is no longer than a container.
+func TestTrainsFitContainers(t *testing.T) {
+	for _, c := range []struct {
+		train int
+		most  uint32
+	}{{1, 4168}, {2, 2 * 4168}, {8, 3 * 4168}, {64, 3 * 4168}} {
+		s := scheduled(t, "gse", 1)
+		s.Packet.Train = c.train
+		b := newBench(t, s, build(t, ls128()))
+		b.net.Send(fabric.Message{Src: 0, Dst: 127, Bytes: 3_000_000}, b)
+		require.Equal(t, c.most, b.net.fullWire)
+		require.InEpsilon(t, 65.3, b.run()[0].Arrived.Microseconds(), 0.01)
+	}
+}
+
 // Half way through an incast all have had the same.
 func TestScheduledSharesAreEqual(t *testing.T) {
 	for _, algorithm := range []string{"gse", "credit"} {
@@ -292,7 +307,7 @@ func TestRequestsCostARoundTrip(t *testing.T) {
 		if algorithm == "gse" {
 			require.EqualValues(t, 80, k.ContainerHeaderBytes)
 			require.EqualValues(t, 1, k.MaxDGSQs)
-			require.EqualValues(t, 96+8*64, k.MaxStateBytes, "of the receiver")
+			require.EqualValues(t, 96+16*64, k.MaxStateBytes, "of the receiver")
 		}
 	}
 }
@@ -369,6 +384,33 @@ func TestContainersSurviveFailures(t *testing.T) {
 	}
 }
 
+// What a failure takes with it of granted credit is free again soon, though its source
+// goes on all the time: a flow is at line rate afterwards. Without that it would have
+// next to nothing left to send with.
+func TestLostCreditIsMadeGood(t *testing.T) {
+	for _, mode := range []string{congestion.ModeE2E, congestion.ModeN2N, "credit"} {
+		s := scheduled(t, "gse", 1)
+		if mode == "credit" {
+			s = scheduled(t, "credit", 1)
+			s.Congestion.Credit.Timeout = 100 * sim.Microsecond
+		} else {
+			s.Congestion.GSE.Mode = mode
+		}
+		s.Packet.Transport.WindowBDP = 1.25
+		s.Packet.Transport.Timeout, s.Packet.FaultDetection = 100*sim.Microsecond, 200*sim.Microsecond
+		s.Packet.Faults = []Fault{{Link: "leaf1>spine2", At: 30 * sim.Microsecond}}
+		b := newBench(t, s, build(t, ls128()))
+		b.net.Send(fabric.Message{Src: 8, Bytes: 80 * units.MB}, b)
+		b.engine.RunUntil(800 * sim.Microsecond)
+		before := b.net.receivers[0].expected
+		b.engine.RunUntil(1200 * sim.Microsecond)
+		got := float64(b.net.receivers[0].expected-before) * float64(b.net.fullWire)
+		require.InDelta(t, 1, got/((400*units.Gbps).BytesPerSecond()*400e-6), 0.05, mode)
+		b.run()
+		require.Greater(t, units.Bytes(b.net.Counters().CreditExpired), b.net.credits.config.PushBytes(400*units.Gbps, b.net.credits.rtt)/4, mode)
+	}
+}
+
 // A DGSQ that has enough takes no more: it asks for less at a time, more often,
 // and the end is the same.
 func TestDGSQStops(t *testing.T) {
@@ -394,6 +436,8 @@ func TestScheduledRefuses(t *testing.T) {
 		change func(*Settings)
 	}{
 		{"packet.path.choice: spray-random, but containers", func(s *Settings) { s.Packet.Path.Choice = PathSprayRandom }},
+		{"congestion.gse.container_bytes: 4KiB is less than a packet of 4168B on the wire, and packets are not cut; use 4168B to 16MiB",
+			func(s *Settings) { s.Congestion.GSE.ContainerBytes = 4 * units.KiB }},
 		{"congestion.gse.spray: a NIC does not see", func(s *Settings) { s.Congestion.GSE.Spray = congestion.SprayLeastQueue }},
 	} {
 		s := scheduled(t, "gse", 1)

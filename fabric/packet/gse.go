@@ -79,18 +79,20 @@ func (n *Network) nextContainer(q *sender, qp uint32, p *packet, now sim.Time) i
 	if !ok {
 		panic("packet: a DGSQ sends without credit or uplink")
 	}
-	n.takeIn(l, d, now)
+	if n.takeIn(l, d, now) {
+		n.tookIn = c.ofQP[qp]
+	}
 	t := n.tagOf(n.emitting)
 	t.GSETag, t.life = tag, l.life
 	return n.pathOfUplink(q, int(tag.Path))
 }
 
 // takeIn moves what the queue pairs of a lane have to send into its DGSQ, until
-// that has enough.
-func (n *Network) takeIn(l *lane, d *congestion.DGSQ, now sim.Time) {
+// that has enough, and says whether it has taken any.
+func (n *Network) takeIn(l *lane, d *congestion.DGSQ, now sim.Time) bool {
 	g := &n.config.Congestion.GSE
 	if l.gse.outside == 0 || l.gse.stopped && d.Backlog() > g.ResumeBytes {
-		return
+		return false
 	}
 	bytes := l.gse.outside
 	if g.StopBytes > 0 {
@@ -100,7 +102,7 @@ func (n *Network) takeIn(l *lane, d *congestion.DGSQ, now sim.Time) {
 	n.credits.gse.Enqueue(d, now, bytes)
 	l.gse.stopped = l.gse.outside > 0
 	n.acted.stopped = n.acted.stopped || l.gse.stopped
-	n.tookIn = true
+	return true
 }
 
 // avoid finds the uplinks that lead a lane nowhere. Where none is left it takes
@@ -185,8 +187,14 @@ func (n *Network) sequence(id, at uint32, now sim.Time) {
 		n.inOrder(at, now)
 		v = seq.Arrive(tag, wire, now)
 	}
+	if v == congestion.DeliverLate {
+		n.late(id, at)
+	} else if !n.atLeaves {
+		n.cameIn(id, at, now)
+	}
 	switch {
 	case v != congestion.Hold:
+		n.inTurn(id, at, now)
 		n.hand(id, now)
 	case n.atLeaves && !n.holdAtLeaf(id, now): // lost: its turn will pass
 	default:
@@ -199,6 +207,17 @@ func (n *Network) sequence(id, at uint32, now sim.Time) {
 	n.inOrder(at, now)
 	n.count.MaxHeld = max(n.count.MaxHeld, int64(c.ports[c.lanes[at].dst].held))
 	n.watchOrder(at, now)
+}
+
+// late takes the credit from a packet whose turn has passed: it counts as lost with
+// what was sent before the next one. At its port it is as if it had been pushed.
+func (n *Network) late(id, at uint32) {
+	c := n.credits
+	t := &c.tags[id]
+	if t.pushed {
+		c.ports[c.lanes[at].dst].sched.OnPush(units.Bytes(t.Scheduled))
+	}
+	t.Scheduled = 0
 }
 
 // inOrder hands over the containers whose turn it is.
@@ -228,6 +247,7 @@ func (n *Network) empty(at uint32, slot int, now sim.Time) {
 			n.count.Held++
 			n.count.HeldTime += wait
 		}
+		n.inTurn(id, at, now)
 		if n.atLeaves {
 			n.dismiss(c.tags[id].port, &n.packets[id], now)
 		}
@@ -275,7 +295,7 @@ func (n *Network) countContainers(k *Counters) {
 			if n.atLeaves {
 				at = n.credits.lanes[i].leaf.to
 			}
-			state[at] += 96 + 8*window
+			state[at] += 96 + 16*window
 		}
 		if s := n.credits.lanes[i].gse.seq; s != nil {
 			k.SkippedContainers += s.Skipped
@@ -288,7 +308,7 @@ func (n *Network) countContainers(k *Counters) {
 		for _, s := range n.credits.ports[i].sources {
 			if s.dgsqs != nil {
 				sum += int64(s.dgsqs.Peak())
-				state[i] += s.uplinks.Bytes() + 72*int64(s.dgsqs.Peak()) + 12*int64(len(s.lanes))
+				state[i] += s.uplinks.Bytes() + 80*int64(s.dgsqs.Peak()) + 12*int64(len(s.lanes))
 			}
 		}
 		k.MaxStateBytes = max(k.MaxStateBytes, state[i])

@@ -95,7 +95,7 @@ func (n *Network) queueUp(l uint32, pt *port, id, at uint32, now sim.Time) {
 	}
 	c := n.credits
 	t := n.tagOf(id)
-	t.port, t.pushed = l, false
+	t.port, t.pushed, t.turned = l, false, false
 	lane := &c.lanes[at]
 	wire := units.Bytes(p.wire)
 	n.awake(at, now)
@@ -178,7 +178,7 @@ func (n *Network) depart(id uint32, p *packet, now sim.Time) {
 	t, port := &c.tags[id], &c.ports[nic]
 	t.pushed = false
 	port.sched.OnPushGone(units.Bytes(p.wire) - units.Bytes(t.Scheduled))
-	if t.Scheduled > 0 {
+	if t.Scheduled > 0 && t.turned {
 		if l := &c.lanes[c.ofQP[p.qp]]; l.open && t.life == l.life {
 			port.sched.OnArrive(l.source, now, units.Bytes(t.Scheduled))
 		}

@@ -34,7 +34,7 @@ type Network struct {
 	weaving    *weaving    // nil unless ConWeave does
 	promised   []int64     // by LinkID: bytes on their way to it; nil without an oracle
 	oracle     pathLoads   // scratch
-	tookIn     bool        // a DGSQ has taken in more to send
+	tookIn     uint32      // the lane whose DGSQ has taken in more to send, or none
 	emitting   uint32      // the packet that chooses its path
 	freePacket uint32
 	inUse      int
@@ -177,6 +177,7 @@ func New(s Settings, engine *sim.Engine, g *topology.Graph, seed uint64) (*Netwo
 	}
 	n := &Network{
 		engine: engine, graph: g, paths: routing.NewECMP(g, ecmpSeed),
+		tookIn:     none,
 		freePacket: none, freeRequests: none, freeGaps: none, freeWrites: none,
 		ports: make([]port, len(g.Links)), switchPorts: make([]switchPort, len(g.Links)), portIndex: make([]int32, len(g.Links)),
 		pauses: make([]pauseStats, len(g.Links)),
@@ -251,6 +252,9 @@ func (s *Settings) validate() error {
 			"a NIC does not see the queues of its leaf; use %s or %s", congestion.SprayLeastSent, congestion.SprayRoundRobin)
 		ps.Require(s.Congestion.Algorithm != "gse" || s.Congestion.GSE.Mode != congestion.ModeN2N || s.Packet.Train == 1, "packet.train",
 			"%d MTUs as one, but leaves of gse n2n queue packets; use 1", s.Packet.Train)
+		whole := s.Fabric.MTU + s.Fabric.Header + s.Congestion.GSE.HeaderBytes
+		ps.Require(s.Congestion.Algorithm != "gse" || s.Congestion.GSE.ContainerBytes >= whole, "congestion.gse.container_bytes",
+			"%v is less than a packet of %v on the wire, and packets are not cut; use %v to %v", s.Congestion.GSE.ContainerBytes, whole, whole, 16*units.MiB)
 		needs := congestion.NeedsOf(s.Congestion)
 		ps.Require(!needs.OnePath || !s.Packet.Path.reorders(), "packet.path.choice",
 			"%s sends packets of a flow on several paths, and congestion.algorithm %s needs one; use ecmp, static, flowlet or conga",

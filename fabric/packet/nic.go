@@ -156,9 +156,13 @@ func (n *Network) serveNIC(l uint32, pt *port, now sim.Time) {
 	}
 	if (pt.backlog|nc.ready)&^pt.paused != 0 {
 		n.wakeWhenDone(l, pt, wire)
-		return
+	} else {
+		n.sleep(l, pt, nc, now)
 	}
-	n.sleep(l, pt, nc, now)
+	if at := n.tookIn; at != none {
+		n.tookIn = none
+		n.ask(at, now) // takes the wire after the packet
+	}
 }
 
 // overtaken takes the next queue pair of a ring out of it when it has nothing to

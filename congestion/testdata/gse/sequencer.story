@@ -19,7 +19,7 @@ sequencer: a container of which nothing has come
 2us 2.1/1 1000B => out=none
 9us 1.0/1 1000B => out=1.0,2.0,2.1 held=0B
 
-# The clock starts anew when the head moves on and something still waits.
+# When the head moves on, the next one has held up what waits since that came.
 sequencer: the deadline
 gse: {reorder_timeout: 10us}
 ----
@@ -29,7 +29,7 @@ gse: {reorder_timeout: 10us}
 6us 1.0/1 1000B => out=1.0,2.0,3.0 deadline=never
 7us 5.0/1 1000B => deadline=17us
 8us 7.0/1 1000B => deadline=17us
-9us 4.0/1 1000B => out=4.0,5.0 deadline=19us
+9us 4.0/1 1000B => out=4.0,5.0 deadline=18us
 
 # Container 1 is lost on its way: after the timeout it is given up, with all behind
 # it of which nothing has come (2). What comes of it later is late.
