@@ -71,6 +71,7 @@ var small = map[string][]string{
 	"imbalance":               atOnce,
 	"oversubscription":        atOnce,
 	"two-batch":               atOnce,
+	"tgs-vs-fabric-size":      {"workload.requests=100", "run.until=30s"},
 	"ecmp-collisions":         atOnce,
 	"slow-nic":                {"workload.requests=4", "workload.arrivals={process: poisson, rate: 500/s}"},
 	"kv-beside-ep":            {"workload.requests=100"},

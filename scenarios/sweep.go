@@ -39,6 +39,8 @@ const (
 //	    network:                 # several keys at once, each set under a name
 //	      shared: {network.engine: flow}
 //	      ideal: {network.engine: ideal}
+//	  skip:                      # combinations that are left out
+//	    - {network: shared, cluster.nodes: [8]}
 //	  mode: product              # or zip
 //	  replications: 3
 //
@@ -47,6 +49,8 @@ const (
 // 8, 16, 32, and 10..30+10 is 10, 20, 30.
 type Sweep struct {
 	Axes []Axis
+	// Skip lists combinations that are left out.
+	Skip []Combination
 	// Mode is product or zip; "" where it is not written.
 	Mode string
 	// Replications is how often each point is run, each time with other random
@@ -69,6 +73,23 @@ type Axis struct {
 type AxisValue struct {
 	Label    string
 	Settings []Setting
+}
+
+// A Combination is all points whose axes have one of the labels given for each;
+// axes that it does not name may have any.
+type Combination []struct {
+	Axis   string
+	Labels []string
+}
+
+// Has tells whether a point belongs to the combination, given its labels by axis.
+func (c Combination) Has(label func(axis string) string) bool {
+	for _, x := range c {
+		if !slices.Contains(x.Labels, label(x.Axis)) {
+			return false
+		}
+	}
+	return true
 }
 
 // Keys lists the keys that the axis sets, in the order in which they come.
@@ -120,15 +141,16 @@ func ParseAxis(text string) (Axis, error) {
 // readSweep reads the section sweep, and records what is wrong with it.
 func readSweep(v config.Value, ps *config.Problems) (s Sweep) {
 	if !v.IsMapping() {
-		complain(ps, sweepKey, v, "expected a mapping with axes, mode and replications, found %s", v.Found())
+		complain(ps, sweepKey, v, "expected a mapping with axes, skip, mode and replications, found %s", v.Found())
 		return s
 	}
-	known := []string{"axes", "mode", "replications"}
+	known := []string{"axes", "skip", "mode", "replications"}
 	for _, key := range v.Keys() {
 		at, x := sweepKey+"."+key, v.Get(key)
 		switch key {
 		case "axes":
 			s.Axes = readAxes(x, ps)
+		case "skip": // once the axes are known
 		case "mode":
 			ps.Nest("", x.Decode(at, &s.Mode))
 			if s.Mode != "" && !slices.Contains(Modes, s.Mode) {
@@ -144,7 +166,69 @@ func readSweep(v config.Value, ps *config.Problems) (s Sweep) {
 			complain(ps, at, x, "unknown key%s (keys here: %s)", config.Suggest(key, known), strings.Join(known, ", "))
 		}
 	}
+	if x := v.Get("skip"); x.Written() {
+		s.Skip = readSkip(x, s.Axes, ps)
+	}
 	return s
+}
+
+// readSkip reads the combinations that are left out, each a mapping of axes to a
+// label or a list of them.
+func readSkip(v config.Value, axes []Axis, ps *config.Problems) (all []Combination) {
+	const at = sweepKey + ".skip"
+	const form = "a list such as [{cluster.nodes: [64, 128], network: packet}]"
+	if !v.IsList() {
+		complain(ps, at, v, "expected %s, found %s", form, v.Found())
+		return nil
+	}
+	names := make([]string, len(axes))
+	for i := range axes {
+		names[i] = axes[i].Name
+	}
+	for i, item := range v.Items() {
+		if !item.IsMapping() || len(item.Keys()) == 0 {
+			complain(ps, fmt.Sprintf("%s[%d]", at, i), item, "expected %s, found %s", form, item.Found())
+			continue
+		}
+		var c Combination
+		for _, name := range item.Keys() {
+			x := item.Get(name)
+			where := fmt.Sprintf("%s[%d].%s", at, i, name)
+			k := slices.Index(names, name)
+			if k < 0 {
+				complain(ps, where, x, "there is no axis %s%s", name, config.Suggest(name, names))
+				continue
+			}
+			c = append(c, struct {
+				Axis   string
+				Labels []string
+			}{name, readLabels(where, x, &axes[k], ps)})
+		}
+		all = append(all, c)
+	}
+	return all
+}
+
+// readLabels reads one label of an axis, or a list of them.
+func readLabels(at string, v config.Value, a *Axis, ps *config.Problems) (labels []string) {
+	items := []config.Value{v}
+	if v.IsList() {
+		items = v.Items()
+	}
+	if len(items) == 0 {
+		complain(ps, at, v, "no values")
+	}
+	for _, x := range items {
+		label, _ := x.Text()
+		if !x.IsScalar() {
+			label = x.String()
+		}
+		if !slices.Contains(a.Labels(), label) {
+			complain(ps, at, x, "%s has no value %s%s", a.Name, label, config.Suggest(label, a.Labels()))
+		}
+		labels = append(labels, label)
+	}
+	return labels
 }
 
 func complain(ps *config.Problems, key string, v config.Value, format string, args ...any) {
@@ -330,7 +414,7 @@ func expand(v config.Value) ([]config.Value, error) {
 
 // yaml is the sweep on one line of YAML, "" when there is none.
 func (s *Sweep) yaml() string {
-	if len(s.Axes) == 0 && s.Mode == "" && s.Replications == 0 {
+	if len(s.Axes) == 0 && len(s.Skip) == 0 && s.Mode == "" && s.Replications == 0 {
 		return ""
 	}
 	axes := make([]string, len(s.Axes))
@@ -338,6 +422,13 @@ func (s *Sweep) yaml() string {
 		axes[i] = s.Axes[i].yaml()
 	}
 	text := "{axes: [" + strings.Join(axes, ", ") + "]"
+	if len(s.Skip) > 0 {
+		items := make([]string, len(s.Skip))
+		for i, c := range s.Skip {
+			items[i] = c.yaml()
+		}
+		text += ", skip: [" + strings.Join(items, ", ") + "]"
+	}
 	if s.Mode != "" {
 		text += ", mode: " + s.Mode
 	}
@@ -345,6 +436,18 @@ func (s *Sweep) yaml() string {
 		text += ", replications: " + strconv.Itoa(s.Replications)
 	}
 	return text + "}"
+}
+
+func (c Combination) yaml() string {
+	parts := make([]string, len(c))
+	for i, x := range c {
+		labels := make([]string, len(x.Labels))
+		for k, l := range x.Labels {
+			labels[k] = quoted(l)
+		}
+		parts[i] = quoted(x.Axis) + ": [" + strings.Join(labels, ", ") + "]"
+	}
+	return "{" + strings.Join(parts, ", ") + "}"
 }
 
 func (a *Axis) yaml() string {

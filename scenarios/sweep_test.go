@@ -120,7 +120,7 @@ func TestParseAxis(t *testing.T) {
 
 func TestSweepRefuses(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
-		{"sweep: 3\n", "s.yaml:2: sweep: expected a mapping with axes, mode and replications, found 3"},
+		{"sweep: 3\n", "s.yaml:2: sweep: expected a mapping with axes, skip, mode and replications, found 3"},
 		{"sweep: {axis: {}}\n", "s.yaml:2: sweep.axis: unknown key; did you mean axes?"},
 		{"sweep: {mode: zipp}\n", `sweep.mode: unknown value "zipp"; did you mean zip?`},
 		{"sweep: {replications: 0}\n", "sweep.replications: 0 is out of range: 1 to 10000"},
@@ -138,6 +138,13 @@ func TestSweepRefuses(t *testing.T) {
 		{"sweep: {axes: [{key: a, values: 1}]}\n", "sweep.axes[0].values: expected a list"},
 		{"sweep: {axes: [{label: a, values: [1]}]}\n", "sweep.axes[0].values: expected a mapping"},
 		{"sweep: {axes: [{key: 3, values: [1]}]}\n", "sweep.axes[0]: expected text, found 3"},
+		{"sweep: {axes: {a: [1]}, skip: {a: 1}}\n", "sweep.skip: expected a list such as"},
+		{"sweep: {axes: {a: [1]}, skip: [a]}\n", "sweep.skip[0]: expected a list such as"},
+		{"sweep: {axes: {a: [1]}, skip: [{}]}\n", "sweep.skip[0]: expected a list such as"},
+		{"sweep: {axes: {abc: [1]}, skip: [{abd: 1}]}\n", "sweep.skip[0].abd: there is no axis abd; did you mean abc?"},
+		{"sweep: {axes: {a: [1]}, skip: [{a: 1}, {a: [1, 2]}]}\n", "sweep.skip[1].a: a has no value 2"},
+		{"sweep: {axes: {a: [1]}, skip: [{a: []}]}\n", "sweep.skip[0].a: no values"},
+		{"sweep: {skip: [{a: 1}]}\n", "there is no axis a"},
 	} {
 		_, err := open(t, c.text)
 		require.ErrorContains(t, err, c.want, c.text)

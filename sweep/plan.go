@@ -200,8 +200,24 @@ func (p *Plan) combine(ps *config.Problems) {
 			size := len(p.Axes[i].Values)
 			point[i], rest = rest%size, rest/size
 		}
-		p.Points = append(p.Points, point)
+		if !p.skips(point) {
+			p.Points = append(p.Points, point)
+		}
 	}
+	if len(p.Points) == 0 {
+		ps.Addf("", "sweep.skip leaves out every point")
+	}
+}
+
+// skips tells whether the scenario leaves a combination out. Values that an axis
+// of the command line does not have are left out already.
+func (p *Plan) skips(point []int) bool {
+	return slices.ContainsFunc(p.study.Sweep.Skip, func(c scenarios.Combination) bool {
+		return c.Has(func(axis string) string {
+			i := slices.IndexFunc(p.Axes, func(a scenarios.Axis) bool { return a.Name == axis })
+			return p.Axes[i].Values[point[i]].Label
+		})
+	})
 }
 
 // Runs is the number of runs: points times replications.
@@ -231,10 +247,28 @@ func (p *Plan) settings(point int) (settings []scenarios.Setting) {
 // Base is the scenario without any axis.
 func (p *Plan) Base() (*scenarios.Scenario, error) { return p.study.Scenario() }
 
+// skip is what the scenario leaves out, without the values that the axes do not
+// have.
+func (p *Plan) skip() (all []scenarios.Combination) {
+	for _, c := range p.study.Sweep.Skip {
+		c = slices.Clone(c)
+		possible := true
+		for k, x := range c {
+			i := slices.IndexFunc(p.Axes, func(a scenarios.Axis) bool { return a.Name == x.Axis })
+			c[k].Labels = slices.DeleteFunc(slices.Clone(x.Labels), func(l string) bool { return !slices.Contains(p.Axes[i].Labels(), l) })
+			possible = possible && len(c[k].Labels) > 0
+		}
+		if possible {
+			all = append(all, c)
+		}
+	}
+	return all
+}
+
 // Text is the scenario file of the sweep: what was written, with what it extends,
 // the axes and the replications.
 func (p *Plan) Text() ([]byte, error) {
-	return p.study.YAML(scenarios.Sweep{Axes: p.Axes, Mode: p.Mode, Replications: p.Replications})
+	return p.study.YAML(scenarios.Sweep{Axes: p.Axes, Skip: p.skip(), Mode: p.Mode, Replications: p.Replications})
 }
 
 // A unit is how the values of one type of key are written as numbers.

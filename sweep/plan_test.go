@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -32,8 +33,13 @@ workload:
 // file writes a scenario of tiny with more below.
 func file(t testing.TB, text string) string {
 	t.Helper()
+	return write(t, tiny+text)
+}
+
+func write(t testing.TB, text string) string {
+	t.Helper()
 	name := filepath.Join(t.TempDir(), "tiny.yaml")
-	require.NoError(t, os.WriteFile(name, []byte(tiny+text), 0o644))
+	require.NoError(t, os.WriteFile(name, []byte(text), 0o644))
 	return name
 }
 
@@ -139,6 +145,60 @@ func TestPlanRefuses(t *testing.T) {
 	_, err := New(file(t, ""), axes("cluster.spnes=1"))
 	require.Error(t, err)
 	require.Equal(t, 1, strings.Count(err.Error(), "unknown key"))
+}
+
+// Combinations that are skipped are no points, and the rest are numbered without
+// them; the file of the sweep skips the same ones.
+func TestSkip(t *testing.T) {
+	text := `sweep:
+  axes: {kv.qps: [1, 2, 4], net: {f: {network.engine: flow}, i: {network.engine: ideal}}}
+  skip: [{net: f, kv.qps: [2, 4]}, {kv.qps: 1, net: [i]}]
+`
+	all := func(p *Plan) []string {
+		text, err := p.Text()
+		require.NoError(t, err)
+		again, err := New(write(t, string(text)), Request{})
+		require.NoError(t, err)
+		require.Equal(t, points(p), points(again))
+		same, err := again.Text()
+		require.NoError(t, err)
+		require.Equal(t, string(text), string(same))
+		return points(p)
+	}
+	require.Equal(t, []string{"1 f", "2 i", "4 i"}, all(plan(t, text, Request{})))
+	require.Equal(t, []string{"4 i", "8 f", "8 i"}, all(plan(t, text, Request{Axes: []string{"kv.qps=4,8"}})), "other values are not skipped")
+	require.Equal(t, []string{"8 f", "8 i"}, all(plan(t, text, Request{Axes: []string{"kv.qps=8"}})))
+	require.Equal(t, []string{"1 f", "2 i"}, all(plan(t, text, Request{Axes: []string{"kv.qps=1,2"}, Mode: scenarios.ModeZip})))
+	_, err := New(file(t, strings.Replace(text, "net: f, ", "", 1)), Request{Axes: []string{"kv.qps=2,4"}})
+	require.ErrorContains(t, err, "sweep.skip leaves out every point")
+
+	// Whatever is skipped, the others are all there, in order.
+	p := plan(t, "", Request{Axes: []string{"kv.qps=1..4", "kv.block_tokens=1..4"}})
+	before := points(p)
+	rapid.Check(t, func(t *rapid.T) {
+		p.study.Sweep.Skip = nil
+		label := rapid.SampledFrom([]string{"1", "2", "3", "4"})
+		gone := map[string]bool{}
+		for range rapid.IntRange(0, 5).Draw(t, "n") {
+			c := scenarios.Combination{{Axis: "kv.qps", Labels: rapid.SliceOfN(label, 1, 3).Draw(t, "a")}}
+			if rapid.Bool().Draw(t, "both") {
+				c = append(c, scenarios.Combination{{Axis: "kv.block_tokens", Labels: rapid.SliceOfN(label, 1, 3).Draw(t, "b")}}...)
+			}
+			p.study.Sweep.Skip = append(p.study.Sweep.Skip, c)
+			for a := range 4 {
+				for b := range 4 {
+					if slices.Contains(c[0].Labels, fmt.Sprint(a+1)) && (len(c) == 1 || slices.Contains(c[1].Labels, fmt.Sprint(b+1))) {
+						gone[fmt.Sprint(a+1, " ", b+1)] = true
+					}
+				}
+			}
+		}
+		var ps config.Problems
+		p.Points = nil
+		p.combine(&ps)
+		require.Equal(t, len(gone) == len(before), len(ps) > 0)
+		require.Equal(t, slices.DeleteFunc(slices.Clone(before), func(s string) bool { return gone[s] }), append([]string{}, points(p)...))
+	})
 }
 
 // Whatever the axes, the points are all combinations, each once, in lexical

@@ -76,11 +76,17 @@ func checkPoints(cmd *cobra.Command, p *sweep.Plan) error {
 		if c.Error != nil || len(c.Derived) == 0 {
 			continue
 		}
-		var rules []string
-		for _, d := range c.Derived {
-			rules = append(rules, d.Key+" by "+d.Rule)
+		var lines []string
+		for i, d := range c.Derived {
+			if i > 0 && d.Rule == c.Derived[i-1].Rule {
+				lines[len(lines)-1] += ", " + d.Key
+				continue
+			}
+			lines = append(lines, "derived by "+d.Rule+": "+d.Key)
 		}
-		q.line("derived: %s", strings.Join(rules, ", "))
+		for _, line := range lines {
+			q.line("%s", line)
+		}
 		break // the same keys at every point
 	}
 	return errors.Join(q.err, invalid(problemsOf(p, points)))
@@ -229,7 +235,7 @@ func printSweep(w io.Writer, p *sweep.Plan, folder *sweep.Folder, dir string) er
 		}
 		rows = append(rows, append(row, word))
 	}
-	if err := writeTable(w, header, rows); err != nil {
+	if err := writePoints(w, header, rows, len(p.Axes)); err != nil {
 		return err
 	}
 	q := &printer{w: w}
@@ -356,7 +362,18 @@ func printPoints(w io.Writer, p *sweep.Plan, costs []sweep.Cost, priced bool) er
 		}
 		rows = append(rows, row)
 	}
-	return writeTable(w, header, rows)
+	return writePoints(w, header, rows, 1+len(p.Axes))
+}
+
+// writePoints prints a table with a line per point, as narrow as the screen if it
+// can be; the columns before first name the point.
+func writePoints(w io.Writer, header []string, rows [][]string, first int) error {
+	header, rows, common := fit(header, rows, first)
+	if err := writeTable(w, header, rows); err != nil || common == "" {
+		return err
+	}
+	_, err := fmt.Fprintln(w, common)
+	return err
 }
 
 // pointCells are the cells of a point after its axes; none where nothing can be

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"strings"
 	"testing"
 	"time"
 
@@ -23,6 +24,34 @@ func TestSweepProgress(t *testing.T) {
 	out.Reset()
 	p.report(sweep.Status{Runs: 40, Failed: 1, Elapsed: 1234 * time.Millisecond})
 	require.Equal(t, "\r\x1b[K0 of 40 runs done, 1 failed, 0 under way, 1.2 s gone", out.String())
+}
+
+// A table that is too wide loses what is the same everywhere, then the ends of
+// labels, and nothing else.
+func TestFit(t *testing.T) {
+	header := []string{"point", "network", "GPUs", "uplinks", "oversub", "requests"}
+	long := strings.Repeat("x", 90)
+	rows := [][]string{{"0", "flow", "64", "8", "2:1", "100"}, {"1", "ideal", "128", "8", "2:1", "100"}}
+	h, r, common := fit(header, rows, 2)
+	require.Equal(t, header, h)
+	require.Equal(t, rows, r)
+	require.Empty(t, common, "it is narrow")
+
+	rows[1][1] = long
+	h, r, common = fit(header, rows, 2)
+	require.Equal(t, []string{"point", "network", "GPUs", "requests"}, h)
+	require.Equal(t, "at all points: uplinks 8, oversub 2:1", common)
+	require.Equal(t, [][]string{{"0", "flow", "64", "100"}, {"1", strings.Repeat("x", 38) + "..", "128", "100"}}, r)
+	require.LessOrEqual(t, width(h, r), screen)
+	require.Equal(t, long, rows[1][1], "what came in is as it was")
+
+	rows[0][3] = "16"
+	h, _, common = fit(header, rows, 2)
+	require.Equal(t, []string{"point", "network", "GPUs", "uplinks", "requests"}, h)
+	require.Equal(t, "at all points: oversub 2:1", common)
+	_, r, common = fit(header, rows[1:], 2)
+	require.Empty(t, common, "one point has nothing in common")
+	require.Len(t, r[0], len(header))
 }
 
 func TestIntervals(t *testing.T) {
