@@ -170,7 +170,8 @@ func (b *Simulation) replicaNotes() (notes []string) {
 	return notes
 }
 
-// speculationNotes say what of MTP and of measured times the reader should know.
+// speculationNotes say what of MTP, of measured times and of the AllToAll mode the
+// reader should know.
 func (b *Simulation) speculationNotes() (notes []string) {
 	s := b.Scenario
 	switch m := s.Serving.Decode.MTP; {
@@ -186,6 +187,11 @@ func (b *Simulation) speculationNotes() (notes []string) {
 	}{{"prefill", &s.Serving.Prefill}, {"decode", &s.Serving.Decode}} {
 		if pool.cfg.MoE.Timing == collective.TimingMeasured && b.Prefill.MoELayers() > 0 {
 			notes = append(notes, fmt.Sprintf("%s.moe.timing measured: dispatch and combine took measured times and moved no bytes on the fabric.", pool.name))
+		}
+		if gpus := pool.cfg.TP * pool.cfg.DP; pool.cfg.MoE.Mode == collective.ModeAllGather && pool.cfg.MoE.Timing == collective.TimingFabric &&
+			b.Prefill.MoELayers() > 0 && gpus > s.Cluster.GPUsPerNode {
+			notes = append(notes, fmt.Sprintf("%s.moe.mode all_gather sent every token to all %d GPUs, on several servers: engines do so inside a server. "+
+				"low_latency and normal send it to its experts only.", pool.name, gpus))
 		}
 	}
 	return notes

@@ -179,6 +179,9 @@ func TestNotes(t *testing.T) {
 		{"moe", []string{"packet.train=2", "congestion.algorithm=none"}, []string{clamped,
 			"The settings under packet act in the packet engine; this run used flow.",
 			"The settings under congestion act in the packet engine; this run used flow."}},
+		{"moe", []string{"decode.moe.mode=all_gather"}, []string{clamped,
+			"decode.moe.mode all_gather sent every token to all 16 GPUs, on several servers: engines do so inside a server. " +
+				"low_latency and normal send it to its experts only."}},
 		{"trace", []string{zeros}, []string{
 			"2 rows of the trace have a zero length and were left out.", disorder, idleGPUs}},
 		{"trace", []string{zeros, "workload.trace.zero_lengths=one", "workload.requests=2"}, []string{

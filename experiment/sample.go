@@ -48,6 +48,8 @@ func percent(v float64) string {
 		return "0 %"
 	case v < 1e-4:
 		return "under 0.01 %"
+	case v >= 1:
+		return fmt.Sprintf("%.0f %%", 100*v)
 	}
 	return fmt.Sprintf("%.2g %%", 100*v)
 }

@@ -73,3 +73,9 @@ func TestSampleNotes(t *testing.T) {
 	r := run(t, load(t, tiny["dense"][0], tiny["dense"][1:]...))
 	require.NotContains(t, strings.Join(r.Notes, "\n"), "sample_layers")
 }
+
+func TestPercent(t *testing.T) {
+	for v, want := range map[float64]string{0: "0 %", 5e-5: "under 0.01 %", 0.0034: "0.34 %", 0.18: "18 %", 2.14: "214 %"} {
+		require.Equal(t, want, percent(v))
+	}
+}
