@@ -19,7 +19,7 @@ func TestControl(t *testing.T) {
 	check(t, "validation.md", []table{{"hpcc", true, hpccTable}})
 	check(t, "gse.md", []table{
 		{"schemes", true, schemesTable}, {"push", true, pushTable}, {"containers", true, containersTable},
-		{"grants", true, grantsTable}, {"short", false, shortTable},
+		{"grants", true, grantsTable}, {"sensitivity", true, sensitivityTable}, {"short", false, shortTable},
 	})
 	check(t, "paths.md", []table{{"paths", true, pathsTable}, {"age", true, ageTable}})
 }
@@ -126,12 +126,55 @@ func sweepRows(t *testing.T, r *rows, name string, change func(*congestion.GSECo
 			held = k.HeldTime / sim.Time(k.Held)
 		}
 		r.row(name, list, num(o.mean, 1), num(o.ended, 1), num(float64(o.lastHop)/1000, 0), num(float64(o.inside)/1000, 0),
-			fmt.Sprint(k.Held), num(held.Microseconds(), 2), num(float64(k.MaxHeld)/1000, 0), num(float64(k.CreditBytes)/1000, 0))
+			fmt.Sprint(k.Held), num(held.Microseconds(), 2), num(float64(k.MaxHeld)/1000, 0), creditShare(o))
 	}
 }
 
+// creditShare is what the messages of credits have taken of the link that has had
+// most of them.
+func creditShare(o outcome) string { return num(100*o.counters.CreditTime.Microseconds()/o.ended, 2) }
+
+// sensitivityTable is every parameter that has no table of its own, one at a time, in
+// both shapes.
+func sensitivityTable(t *testing.T) string {
+	r := newRows("parameter", "E2E: incast32, us", "perm128, us", "held, KB", "credits, %", "N2N: incast32, us", "perm128, us", "held, KB", "credits, %", "state, KB")
+	for _, v := range []struct {
+		name   string
+		change func(*congestion.GSEConfig)
+	}{
+		{"the defaults", func(*congestion.GSEConfig) {}},
+		{"spray round-robin", func(c *congestion.GSEConfig) { c.Spray = congestion.SprayRoundRobin }},
+		{"header_bytes 32B", func(c *congestion.GSEConfig) { c.HeaderBytes = 32 }},
+		{"stop_bytes 256KiB, resume_bytes 128KiB", func(c *congestion.GSEConfig) { c.StopBytes, c.ResumeBytes = 256*units.KiB, 128*units.KiB }},
+		{"idle_timeout 10us", func(c *congestion.GSEConfig) { c.IdleTimeout = 10 * sim.Microsecond }},
+		{"reorder_window 8", func(c *congestion.GSEConfig) { c.ReorderWindow = 8 }},
+		{"reorder_bytes 32KiB", func(c *congestion.GSEConfig) { c.ReorderBytes = 32 * units.KiB }},
+		{"reorder_timeout 2us", func(c *congestion.GSEConfig) { c.ReorderTimeout = 2 * sim.Microsecond }},
+		{"credit.request_bytes 0B", func(c *congestion.GSEConfig) { c.Credit.RequestBytes = 0 }},
+		{"credit.request_bytes 64KiB", func(c *congestion.GSEConfig) { c.Credit.RequestBytes = 64 * units.KiB }},
+		{"credit.message_bytes 256B", func(c *congestion.GSEConfig) { c.Credit.MessageBytes = 256 }},
+		{"credit.on_wires false", func(c *congestion.GSEConfig) { c.Credit.OnWires = false }},
+		{"credit.source_outstanding 0.75", func(c *congestion.GSEConfig) { c.Credit.SourceOutstanding = 0.75 }},
+		{"credit.timeout 50us", func(c *congestion.GSEConfig) { c.Credit.Timeout = 50 * sim.Microsecond }},
+		{"credit.order weighted", func(c *congestion.GSEConfig) { c.Credit.Order = congestion.OrderWeighted }},
+	} {
+		cells := []string{v.name}
+		var state int64
+		for _, mode := range []string{congestion.ModeE2E, congestion.ModeN2N} {
+			s := controlled(t, "gse")
+			s.Congestion.GSE.Mode, s.Packet.Transport.WindowBDP = mode, 1.25
+			v.change(&s.Congestion.GSE)
+			incast, perm := outcomeOf(t, s, lists(t)["incast32"]), outcomeOf(t, s, lists(t)["perm128_s1"])
+			cells = append(cells, num(incast.ended, 1), num(perm.ended, 1), num(float64(max(incast.counters.MaxHeld, perm.counters.MaxHeld))/1000, 0), creditShare(perm))
+			state = max(state, incast.counters.MaxStateBytes, perm.counters.MaxStateBytes)
+		}
+		r.row(append(cells, num(float64(state)/1000, 1))...)
+	}
+	return r.String()
+}
+
 func sweepHead(what string) *rows {
-	return newRows(what, "flows", "mean, us", "last, us", "queue before a NIC, KB", "inside, KB", "held back", "for, us", "at most, KB", "credit messages, KB")
+	return newRows(what, "flows", "mean, us", "last, us", "queue before a NIC, KB", "inside, KB", "held back", "for, us", "at most, KB", "credits, % of a link")
 }
 
 func pushTable(t *testing.T) string {
