@@ -12,10 +12,10 @@ type Routing struct {
 	experts.Config `yaml:",inline"`
 	// SampleLayers is how many of a step's MoE layers have choices of their own,
 	// evenly spread over the step; each stands for the layers up to the next. Over
-	// as many steps as that are, every layer has its turn. 0 draws all. Drawing 8
-	// layers at EP128 and setting up their collectives takes 16 ms of a step's wall
-	// time, all 58 take 112 ms; see docs/performance.md. The mean of a run does not
-	// depend on it; steps vary more from one to the next with fewer layers.
+	// as many steps as that are, every layer has its turn. 0 draws all, which
+	// takes five to six times as long as 8 of 58; see docs/performance.md. The mean
+	// of a run does not depend on it; steps vary more from one to the next with
+	// fewer layers.
 	SampleLayers int `yaml:"sample_layers"`
 }
 
