@@ -21,7 +21,7 @@ func TestControl(t *testing.T) {
 		{"schemes", true, schemesTable}, {"push", true, pushTable}, {"containers", true, containersTable},
 		{"grants", true, grantsTable}, {"sensitivity", true, sensitivityTable}, {"short", false, shortTable},
 	})
-	check(t, "paths.md", []table{{"paths", true, pathsTable}, {"age", true, ageTable}})
+	check(t, "paths.md", []table{{"paths", true, pathsTable}, {"age", true, ageTable}, {"storage", true, storageTable}})
 }
 
 // hpccTable is HPCC-ns3's figures with HPCC, which takes the network's longest
@@ -249,7 +249,7 @@ func choosing(t testing.TB, how, preset string) packet.Settings {
 func pathsTable(t *testing.T) string {
 	r := newRows("choice", "no control: mean, us", "last, us", "DCQCN: mean, us", "last, us", "moves", "out of order, %")
 	for _, c := range []struct{ how, preset string }{
-		{packet.PathECMP, ""}, {packet.PathFlowlet, ""}, {packet.PathCONGA, ""}, {packet.PathINT, "message"}, {packet.PathINT, "packet"},
+		{packet.PathECMP, ""}, {packet.PathFlowlet, ""}, {packet.PathCONGA, ""}, {packet.PathConWeave, ""}, {packet.PathINT, "message"}, {packet.PathINT, "packet"},
 		{packet.PathINT, "greedy"}, {packet.PathSprayRandom, ""}, {packet.PathSprayRoundRobin, ""}, {packet.PathOracle, ""},
 	} {
 		name := c.how

@@ -45,6 +45,8 @@ func packetKeys() []change {
 		{key: "packet.path.conweave.control_bytes", value: "400B", on: weaves},
 		{key: "packet.path.int.preset", value: "greedy", on: byINT},
 		{key: "packet.path.int.per", value: "message", on: byINT},
+		{key: "packet.path.int.scope", value: "leaf", on: byINT},
+		{key: "packet.path.int.damped", value: "false", on: byINT},
 		{key: "packet.path.int.flowlet_gap", value: "1us", on: byINT + " packet.path.int.per=flowlet"},
 		{key: "packet.path.int.margin", value: "0.9", on: byINT},
 		{key: "packet.path.int.hold", value: "1us", on: byINT},

@@ -244,6 +244,7 @@ func TestRoutingConfigs(t *testing.T) {
 	for key, change := range map[string]func(c *INTConfig){
 		"preset":         func(c *INTConfig) { c.Preset = "x" },
 		"per":            func(c *INTConfig) { c.Per = "" },
+		"scope":          func(c *INTConfig) { c.Scope = "x" },
 		"flowlet_gap":    func(c *INTConfig) { c.FlowletGap = -1 },
 		"margin":         func(c *INTConfig) { c.Margin = -0.1 },
 		"hold":           func(c *INTConfig) { c.Hold = -1 },

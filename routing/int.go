@@ -2,6 +2,7 @@ package routing
 
 import (
 	"math"
+	"math/bits"
 
 	"github.com/tgssim/tgssim/internal/units"
 	"github.com/tgssim/tgssim/sim"
@@ -15,6 +16,7 @@ type INT struct {
 	hold    sim.Time
 	choices int
 	levels  float64
+	damped  bool
 	gain    float64
 	maxAge  sim.Time
 	probe   sim.Time
@@ -27,7 +29,7 @@ func NewINT(c INTConfig) (*INT, error) {
 		return nil, err
 	}
 	return &INT{
-		per: c.Per, gap: c.FlowletGap, margin: c.Margin, hold: c.Hold, choices: c.Choices, levels: float64(c.Levels),
+		per: c.Per, gap: c.FlowletGap, margin: c.Margin, hold: c.Hold, choices: c.Choices, levels: float64(c.Levels), damped: c.Damped,
 		gain: c.Gain, maxAge: c.MaxAge, probe: c.ProbeInterval, bytes: c.ProbeBytes,
 	}, nil
 }
@@ -36,8 +38,9 @@ func NewINT(c INTConfig) (*INT, error) {
 // the source to it share one per path. Its zero value knows nothing.
 type PathState struct {
 	load  float64
-	taken sim.Time // when the switches said so; valid when known
-	asked sim.Time // when the last probe left; valid when probed
+	rate  units.Rate // of its slowest link; 0 is not known
+	taken sim.Time   // when the switches said so; valid when known
+	asked sim.Time   // when the last probe left; valid when probed
 	known bool
 	// probed is whether a probe has left.
 	probed bool
@@ -47,6 +50,11 @@ type PathState struct {
 
 // SetDown takes a path out of service or back.
 func (p *PathState) SetDown(down bool) { p.down, p.known = down, p.known && !down }
+
+// SetRate is the rate of the slowest link of a path, as switches stamp it. Paths are
+// drawn, and taken by the hash, in proportion: where nobody sends, a slow path looks
+// as idle as any.
+func (p *PathState) SetRate(rate units.Rate) { p.rate = rate }
 
 // Observe takes in how busy a path was at an instant: 1 is a full link without a
 // queue, such as congestion.INTMeter finds it. What is older than what is known is
@@ -92,8 +100,12 @@ type INTFlow struct {
 	count uint32 // decisions so far
 }
 
-// Next is the path of a packet sent now, out of paths, and whether it is another
-// one than the last packet's. Begins says that the packet is the first of a
+// Path is that of the flow's last packet.
+func (f *INTFlow) Path() int { return int(f.path) }
+
+// Next is the path of a packet sent now, out of paths, and whether telemetry has
+// chosen it: that it is another one than the last packet's, or for a flow's first
+// than its hash's. Begins says that the packet is the first of a
 // message. Hash is the flow's: it gives the path where nothing is known, and the
 // draws. With no path in service it is the hash's.
 //
@@ -120,11 +132,19 @@ func (c *INT) Next(f *INTFlow, now sim.Time, paths []PathState, hash uint64, own
 	}
 	f.count = max(1, f.count+1)
 	at := int(f.path)
+	before := at
 	if first || gone {
 		at, own = homeOf(paths, hash), 0 // it is on no path yet
 	}
-	at = c.choose(now, paths, hash, f.count, at, own)
-	moved = !first && at != int(f.path)
+	if first {
+		before = at
+	}
+	to := c.choose(now, paths, hash, f.count, at, own)
+	if c.damped && !first && !gone && to != at && !c.dares(paths[at].load, paths[to].load+own, hash, f.count) {
+		to, f.moved = at, now // it asks again after the hold
+	}
+	at = to
+	moved = at != before
 	if moved || first {
 		f.moved = now
 	}
@@ -132,25 +152,43 @@ func (c *INT) Next(f *INTFlow, now sim.Time, paths []PathState, hash uint64, own
 	return at, moved
 }
 
-// homeOf is the path that a hash gives, among those in service if there are any.
+// homeOf is the path that a hash gives, among those in service if there are any, in
+// proportion to their rates.
 func homeOf(paths []PathState, hash uint64) int {
-	live := 0
+	live, fastest, slowest := 0, units.Rate(0), units.Rate(math.MaxInt64)
 	for i := range paths {
-		if !paths[i].down {
+		if p := &paths[i]; !p.down {
 			live++
+			if p.rate > 0 {
+				fastest, slowest = max(fastest, p.rate), min(slowest, p.rate)
+			}
 		}
 	}
-	if live == 0 || live == len(paths) {
+	if live == 0 || live == len(paths) && slowest >= fastest {
 		return pick(hash, len(paths))
 	}
-	n := pick(hash, live)
-	for i := range paths {
-		if !paths[i].down {
-			if n == 0 {
-				return i
-			}
-			n--
+	weight := func(p *PathState) uint64 {
+		switch {
+		case p.down:
+			return 0
+		case slowest >= fastest:
+			return 1
+		case p.rate == 0:
+			return uint64(fastest)
 		}
+		return uint64(p.rate)
+	}
+	total := uint64(0)
+	for i := range paths {
+		total += weight(&paths[i])
+	}
+	n, _ := bits.Mul64(hash, total)
+	for i := range paths {
+		w := weight(&paths[i])
+		if n < w {
+			return i
+		}
+		n -= w
 	}
 	return 0
 }
@@ -182,7 +220,7 @@ func (c *INT) choose(now sim.Time, paths []PathState, hash uint64, decision uint
 	}
 	if c.choices > 0 {
 		for k := range c.choices {
-			look(RandomPath(seed, uint64(k), len(paths)))
+			look(homeOf(paths, mix(seed+(uint64(k)+1)*golden)))
 		}
 	} else {
 		for i := range paths {
@@ -194,6 +232,12 @@ func (c *INT) choose(now sim.Time, paths []PathState, hash uint64, decision uint
 		return best
 	}
 	return at
+}
+
+// dares draws whether a flow moves from a load to another, which it would then be.
+func (c *INT) dares(here, there float64, hash uint64, decision uint32) bool {
+	draw := float64(mix(hash^uint64(decision)*golden)>>11) / (1 << 53)
+	return draw < (here-there)/(2*here)
 }
 
 // level is a load as it is compared.

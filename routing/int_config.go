@@ -21,6 +21,12 @@ const (
 	PerPacket = "packet"
 )
 
+// Who shares telemetry; see INTConfig.Scope.
+const (
+	ScopeNIC  = "nic"
+	ScopeLeaf = "leaf"
+)
+
 // INTConfig is path choice by telemetry: a leaf or NIC remembers how busy each of
 // its paths was when it last heard, and moves flows to less busy ones. The values
 // are choices, with their reasons: vendors publish none.
@@ -29,6 +35,9 @@ type INTConfig struct {
 	Preset string `yaml:"preset"`
 	// Per is what may change paths: "flowlet", "message" or "packet".
 	Per string `yaml:"per"`
+	// Scope is who shares what telemetry says: "nic" is each NIC by itself, "leaf" all
+	// NICs under a leaf, which sees everyone's acknowledgements pass.
+	Scope string `yaml:"scope"`
 	// FlowletGap is the pause that ends a flowlet: more than paths differ in delay.
 	FlowletGap sim.Time `yaml:"flowlet_gap"`
 	// Margin is by how much, in utilisation, another path must be better. It keeps
@@ -38,6 +47,11 @@ type INTConfig struct {
 	// Hold is how long a flow that has moved stays: until telemetry has had time
 	// to show what the move did, a round trip or two.
 	Hold sim.Time `yaml:"hold"`
+	// Damped lets a flow move only with the probability that evens two paths out when
+	// all flows of the busier one do the same, half the difference over its load, and
+	// ask again after Hold (adaptive sampling of Fischer, Raecke and Voecking, STOC
+	// 2006, halved). Without it all that see an idle path run to it.
+	Damped bool `yaml:"damped"`
 	// Choices is how many draws a decision has among all paths, the flow's own
 	// included, for others to look at. Two are nearly as good as all (Mitzenmacher, IEEE TPDS 2001),
 	// and sources that see the same telemetry do not all choose the same path. 0
@@ -104,7 +118,7 @@ func DefaultINT() INTConfig {
 
 func flowletINT() INTConfig {
 	return INTConfig{
-		Per: PerFlowlet, FlowletGap: 20 * sim.Microsecond, Margin: 0.1, Hold: 20 * sim.Microsecond,
+		Per: PerFlowlet, Scope: ScopeNIC, FlowletGap: 20 * sim.Microsecond, Margin: 0.1, Hold: 20 * sim.Microsecond, Damped: true,
 		Choices: 2, Gain: 0.5, MaxAge: 200 * sim.Microsecond, ProbeInterval: 50 * sim.Microsecond, ProbeBytes: 126,
 	}
 }
@@ -123,7 +137,7 @@ func packetINT() INTConfig {
 
 func greedyINT() INTConfig {
 	c := packetINT()
-	c.Margin, c.Hold, c.Choices, c.Gain = 0, 0, 0, 1
+	c.Margin, c.Hold, c.Choices, c.Gain, c.Damped = 0, 0, 0, 1, false
 	return c
 }
 
@@ -148,6 +162,7 @@ func (c INTConfig) Validate() error {
 		oneOf(&ps, "preset", c.Preset, INTPresets())
 	}
 	oneOf(&ps, "per", c.Per, []string{PerFlowlet, PerMessage, PerPacket})
+	oneOf(&ps, "scope", c.Scope, []string{ScopeLeaf, ScopeNIC})
 	within(&ps, "flowlet_gap", c.FlowletGap, 0, sim.Second)
 	within(&ps, "margin", c.Margin, 0, 10)
 	within(&ps, "hold", c.Hold, 0, sim.Second)

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"github.com/tgssim/tgssim/internal/units"
 	"github.com/tgssim/tgssim/sim"
 )
 
@@ -46,7 +47,7 @@ func TestINTTakesTheLeastBusy(t *testing.T) {
 	var f INTFlow
 	path, moved := c.Next(&f, 0, loads(c, 0, 0.9, 0.5, 0.2, 0.7), hashTo(0, 4), 0, true)
 	require.Equal(t, 2, path)
-	require.False(t, moved, "its first packet moves nothing")
+	require.True(t, moved, "away from its hash")
 	path, moved = c.Next(&f, 0, loads(c, 0, 0.9, 0.1, 0.2, 0.7), hashTo(0, 4), 0, false)
 	require.Equal(t, 1, path)
 	require.True(t, moved)
@@ -243,9 +244,12 @@ func TestINTProperties(t *testing.T) {
 				taken := now - sim.Time(rapid.Int64Range(0, int64(300*sim.Microsecond)).Draw(t, "age"))
 				c.Observe(p, taken, rapid.Float64Range(0, 3).Draw(t, "load"))
 			default:
+				if last < 0 {
+					last = homeOf(paths, hash)
+				}
 				at, moved := c.Next(&f, now, paths, hash, 0, rapid.Bool().Draw(t, "begins"))
 				require.True(t, at >= 0 && at < len(paths))
-				require.Equal(t, last >= 0 && at != last, moved)
+				require.Equal(t, at != last, moved)
 				some := false
 				for i := range paths {
 					some = some || !paths[i].down
@@ -425,6 +429,26 @@ func TestSourcesDoNotOscillateInStep(t *testing.T) {
 	}
 }
 
+// Where switches have stamped that a path is slow, the hash gives it its part.
+func TestHomesBySpeed(t *testing.T) {
+	paths := make([]PathState, 4)
+	even := make([]PathState, 4)
+	paths[1].SetRate(100 * units.Gbps)
+	paths[2].SetRate(400 * units.Gbps)
+	counts := make([]int, 4)
+	for i := range uint64(13_000) {
+		counts[homeOf(paths, mix(i))]++
+		require.Equal(t, pick(mix(i), 4), homeOf(even, mix(i)))
+	}
+	for i, want := range []float64{4000, 1000, 4000, 4000} { // what is not known counts as fast
+		require.InEpsilon(t, want, counts[i], 0.1, "path %d", i)
+	}
+	paths[3].SetDown(true)
+	for i := range uint64(1000) {
+		require.NotEqual(t, 3, homeOf(paths, mix(i)))
+	}
+}
+
 // The hash spreads flows evenly over the paths that are left.
 func TestHomesOfSomePaths(t *testing.T) {
 	paths := make([]PathState, 8)
@@ -454,7 +478,7 @@ func TestOracleTies(t *testing.T) {
 }
 
 func TestINTState(t *testing.T) {
-	require.Equal(t, uintptr(32), unsafe.Sizeof(PathState{}))
+	require.Equal(t, uintptr(40), unsafe.Sizeof(PathState{}))
 	require.Equal(t, uintptr(24), unsafe.Sizeof(INTFlow{}))
 	c := newINT(t, "packet", nil)
 	paths := loads(c, 0, 0.1, 0.2, 0.3, 0.4)

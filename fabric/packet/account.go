@@ -48,7 +48,7 @@ type Counters struct {
 	// Pauses counts XOFF frames, Flowlets the flowlets begun.
 	Pauses, Flowlets int64
 	// Moves counts how often telemetry, or ConWeave, has moved a queue pair to
-	// another path.
+	// another path; telemetry also from that of its hash, before its first packet.
 	// Reports counts the telemetry that came back for it, with acknowledgements and
 	// probes, and ReportAge sums up how long before its first switch had stamped it.
 	// Probes counts probes, ProbeBytes theirs and their answers' on the wire.

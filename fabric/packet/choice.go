@@ -188,7 +188,7 @@ func (n *Network) nextOracle(q *sender, _ uint32, p *packet, now sim.Time) int {
 	return at
 }
 
-// knowledge is what a NIC knows of the paths to a leaf.
+// knowledge is what a NIC, or all NICs under a leaf, know of the paths to a leaf.
 type knowledge struct {
 	states []routing.PathState
 	meters []congestion.INTMeter
@@ -217,7 +217,7 @@ type intPaths struct {
 	*routing.INT
 	interval sim.Time
 	known    []knowledge
-	place    map[[2]uint32]uint32 // by NIC and leaf; looked up, never ranged over
+	place    map[[2]uint32]uint32 // by NIC, or its leaf, and leaf; looked up, never ranged over
 	flows    []intFlow            // by queue pair
 }
 
@@ -225,6 +225,9 @@ type intPaths struct {
 func (n *Network) layINT(s *sender, k qpKey, id uint32) {
 	x := n.intPaths
 	key := [2]uint32{s.nic, uint32(n.graph.LeafOf(n.graph.NICOf(k.dst)))}
+	if n.path.INT.Scope == routing.ScopeLeaf {
+		key[0] = uint32(n.graph.LeafOf(n.graph.NICOf(k.src)))
+	}
 	at, ok := x.place[key]
 	if !ok {
 		at = uint32(len(x.known))
@@ -311,6 +314,11 @@ func (n *Network) learn(q *sender, qp, id uint32, now sim.Time) {
 	k := &x.known[x.flows[qp].known]
 	n.count.Reports++
 	n.count.ReportAge += now - t.hops[0].At
+	rate := t.hops[0].Rate
+	for _, h := range t.hops[1 : t.count-1] {
+		rate = min(rate, h.Rate)
+	}
+	k.states[at].SetRate(rate)
 	if m := &k.meters[at]; m.Observe(0, t.hops[:t.count-1], k.rtt) {
 		x.Observe(&k.states[at], t.hops[0].At, m.U())
 	}

@@ -1,6 +1,7 @@
 package packet
 
 import (
+	"math"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -8,6 +9,7 @@ import (
 	"github.com/tgssim/tgssim/congestion"
 	"github.com/tgssim/tgssim/fabric"
 	"github.com/tgssim/tgssim/internal/units"
+	"github.com/tgssim/tgssim/routing"
 	"github.com/tgssim/tgssim/sim"
 	"github.com/tgssim/tgssim/topology"
 )
@@ -180,4 +182,96 @@ func TestTelemetryCosts(t *testing.T) {
 	s.Packet.Path.CONGA.HeaderBytes = 8
 	require.EqualValues(t, 72, newBench(t, s, build(t, ls128())).net.header)
 	require.False(t, congestion.NeedsOf(s.Congestion).INT)
+}
+
+// Eight sources share two uplinks and see the same of them, as old as it is. Greedy
+// ones run from one to the other together; with margin, hold and draws no more than
+// half ever move in the same round trip, and few at all.
+func TestSourcesDoNotHerd(t *testing.T) {
+	run := func(preset string) (most, moves int, lopsided float64) {
+		s := chosen(t, PathINT, preset)
+		s.Packet.Path.INT.Scope = routing.ScopeLeaf
+		c := bare(16, 2, 2)
+		c.LinkDelay, c.Oversubscription = sim.Microsecond, 4
+		b := newBench(t, s, build(t, c))
+		for i := range topology.GPU(8) {
+			b.net.Send(fabric.Message{Src: i, Dst: 8 + i, Bytes: 10 * units.MB}, b)
+		}
+		var last [8]int
+		const windows = 100
+		for k := range windows {
+			b.engine.RunUntil(100*sim.Microsecond + sim.Time(k)*8*sim.Microsecond)
+			moved, on := 0, 0
+			for i := range last {
+				at := b.net.intPaths.flows[i].Path()
+				if at != last[i] {
+					moved++
+				}
+				on += at
+				last[i] = at
+			}
+			if k == 0 {
+				continue
+			}
+			most, moves = max(most, moved), moves+moved
+			lopsided += math.Abs(float64(on)-4) / 4 / (windows - 1)
+		}
+		b.run()
+		return most, moves, lopsided
+	}
+	most, moves, lopsided := run("packet")
+	greedyMost, greedyMoves, greedyLopsided := run("greedy")
+	t.Logf("packet: at most %d of 8 in a round trip, %d in all, %.2f lopsided; greedy: %d, %d, %.2f",
+		most, moves, lopsided, greedyMost, greedyMoves, greedyLopsided)
+	require.LessOrEqual(t, most, 4)
+	require.GreaterOrEqual(t, greedyMost, 7)
+	require.Less(t, 4*moves, greedyMoves)
+	require.Less(t, lopsided, 0.6*greedyLopsided)
+}
+
+// An uplink at a quarter of its rate is left alone, for what it is worth: an
+// AllToAll of 32 hosts in bursts, as of a decoder's layers. Before a burst all
+// paths look idle; by the rates that switches stamp, flows know which one is slow.
+// Its part by rate is 1/29 of what the leaf sends, a hash gives it 1/8.
+func TestINTLeavesASlowUplink(t *testing.T) {
+	run := func(how, preset string) (last, share float64) {
+		s := chosen(t, how, preset)
+		s.Packet.Faults = []Fault{{Link: "leaf0>spine1", Rate: 0.25}}
+		c := bare(32, 4, 8)
+		c.LinkDelay = sim.Microsecond
+		b := newBench(t, s, build(t, c))
+		for k := range sim.Time(8) {
+			b.at(k*200*sim.Microsecond, func() {
+				for i := range topology.GPU(32) {
+					for j := range topology.GPU(31) {
+						b.net.Send(fabric.Message{Src: i, Dst: (i + j + 1) % 32, Bytes: 16 * units.KiB}, b)
+					}
+				}
+			})
+		}
+		worst := make([]float64, 8)
+		for _, d := range b.run() {
+			k := d.Posted / (200 * sim.Microsecond)
+			worst[k] = max(worst[k], (d.Arrived - d.Posted).Microseconds())
+		}
+		for _, w := range worst[3:] {
+			last += w / 5
+		}
+		slow, all := 0., 0.
+		for i, l := range b.net.graph.Out(b.net.graph.LeafOf(b.net.graph.NICOf(0)))[8:] {
+			packets := float64(b.net.PortStats(l).Packets[0])
+			if all += packets; i == 1 {
+				slow = packets
+			}
+		}
+		return last, slow / all
+	}
+	ecmp, ecmpShare := run(PathECMP, "")
+	t.Logf("ECMP: last %.1f us, %.3f on the slow uplink", ecmp, ecmpShare)
+	for _, preset := range []string{"message", "packet"} {
+		last, share := run(PathINT, preset)
+		t.Logf("int %s: last %.1f us, %.3f", preset, last, share)
+		require.Less(t, last, 0.6*ecmp, preset)
+		require.Less(t, share, 0.5*ecmpShare, preset)
+	}
 }
