@@ -30,7 +30,11 @@ func (t *table) facts() string {
 		add(strings.ToUpper(gpus))
 	}
 	if rate := t.common("cluster.link_rate", 1); rate != "" {
-		add("leaf-spine fabric, links of " + gbps(rate))
+		fabric := "leaf-spine fabric"
+		if o, ok := parseNumber(t.common("cluster.oversubscription", 1)); ok && o != 1 {
+			fabric += " oversubscribed " + ratio(o)
+		}
+		add(fabric + ", links of " + gbps(rate))
 	}
 	if engines := t.common("network.engine", 4); engines != "" {
 		if strings.Contains(engines, ", ") {

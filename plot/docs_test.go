@@ -23,6 +23,7 @@ func TestDocs(t *testing.T) {
 		texts := strings.Join(textsOf(t, svg), "\n")
 		require.Contains(t, texts, p.title)
 		require.Contains(t, texts, "simulated with tgssim")
+		require.Equal(t, p.Name == "ttft-breakdown", strings.Contains(texts, "fabric oversubscribed 4:1"), "where all runs have it")
 		size += len(svg)
 	}
 	require.Less(t, size, 400_000)

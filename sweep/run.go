@@ -79,11 +79,13 @@ type runner struct {
 	failed  int
 	before  int       // done by earlier processes
 	running []running // per worker
+
+	forecast *forecast // nil without reports
 }
 
 // running is how far the run of a worker has come, in millionths; -1 when it has
 // none.
-type running struct{ progress atomic.Int64 }
+type running struct{ progress, point atomic.Int64 }
 
 const whole = 1_000_000
 
@@ -104,6 +106,9 @@ func (r *runner) run(ctx context.Context) error {
 		if r.folder.journal.done[run].length == 0 {
 			todo = append(todo, run)
 		}
+	}
+	if r.options.Report != nil {
+		r.forecast = newForecast(r.plan, todo)
 	}
 	outcomes := make(chan finished)
 	var group sync.WaitGroup
@@ -150,8 +155,13 @@ func (r *runner) collect(outcomes <-chan finished, stop func()) (err error) {
 			if x.err != nil {
 				err = errors.Join(err, x.err)
 				stop()
-			} else if x.outcome.Error != "" {
+				continue
+			}
+			if x.outcome.Error != "" {
 				r.failed++
+			}
+			if r.forecast != nil {
+				r.forecast.finished(x.outcome)
 			}
 		case <-tick.C:
 			r.report()
@@ -186,6 +196,7 @@ func (r *runner) work(ctx context.Context, worker int, todo []int, out chan<- fi
 				}
 			}
 		}
+		r.running[worker].point.Store(int64(point))
 		r.running[worker].progress.Store(0)
 		if r.options.begun != nil {
 			r.options.begun(todo[i])
@@ -236,8 +247,8 @@ func (r *runner) make(ctx context.Context, s *scenarios.Scenario, o *Outcome, at
 	return err
 }
 
-// report tells how far the sweep has come. The time left assumes that the runs to
-// come cost as much as those that this process has made.
+// report tells how far the sweep has come. Before the first run is made, the time
+// left takes all for as long as those under way.
 func (r *runner) report() {
 	if r.options.Report == nil {
 		return
@@ -245,14 +256,15 @@ func (r *runner) report() {
 	s := Status{
 		Runs: r.plan.Runs(), Done: r.folder.Finished(), Failed: r.failed, Elapsed: time.Since(r.started),
 	}
-	made := float64(s.Done - r.before)
+	made, underWay := float64(s.Done-r.before), map[int]float64{}
 	for i := range r.running {
 		if p := r.running[i].progress.Load(); p >= 0 {
 			s.Running++
 			made += float64(p) / whole
+			underWay[int(r.running[i].point.Load())] += float64(p) / whole
 		}
 	}
-	if made > 0 {
+	if s.Left = r.forecast.remaining(len(r.running), underWay); s.Left == 0 && made > 0 {
 		s.Left = time.Duration(float64(s.Elapsed) * (float64(s.Runs-r.before) - made) / made)
 	}
 	r.options.Report(s)
