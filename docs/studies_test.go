@@ -22,6 +22,19 @@ type column struct {
 	decimals  int
 }
 
+// cell is a mean with half of its 95 % confidence interval, in the unit of the
+// samples.
+func (c *column) cell(m sweep.Mean) string {
+	if m.N == 0 {
+		return "-"
+	}
+	text := num(m.Mean, c.decimals)
+	if h := num(m.Half, c.decimals); m.N > 1 && strings.Trim(h, "0.") != "" {
+		text += " ±" + h
+	}
+	return text
+}
+
 // summaryOf is a run's summary as `tgssim run --json` prints it.
 func summaryOf(t testing.TB, s *scenarios.Scenario) map[string]any {
 	x, err := experiment.Build(s)
@@ -74,12 +87,7 @@ func studyTable(name string, axes []string, columns []column) func(t *testing.T)
 			}
 			cells := plan.Labels(point)
 			for i, c := range columns {
-				mean := sweep.MeanOf(samples[i])
-				cell := num(mean.Mean, c.decimals)
-				if h := num(mean.Half, c.decimals); plan.Replications > 1 && strings.Trim(h, "0.") != "" {
-					cell += " ±" + h
-				}
-				cells = append(cells, cell)
+				cells = append(cells, c.cell(sweep.MeanOf(samples[i])))
 			}
 			r.row(cells...)
 		}
