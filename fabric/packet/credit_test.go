@@ -94,7 +94,7 @@ func TestScheduledFabricIsQuiet(t *testing.T) {
 			s.Congestion.Buffer.Lossless = nil
 		}
 		if algorithm == "gse" {
-			s.Congestion.GSE.ContainerBytes = units.Bytes(rapid.IntRange(4160, 40_000).Draw(rt, "container"))
+			s.Congestion.GSE.ContainerBytes = units.Bytes(rapid.IntRange(4168, 40_000).Draw(rt, "container"))
 			s.Congestion.GSE.StopBytes = units.Bytes(rapid.SampledFrom([]int{0, 20_000, 200_000}).Draw(rt, "stop"))
 			s.Congestion.GSE.ResumeBytes = s.Congestion.GSE.StopBytes / 2
 		}

@@ -104,6 +104,7 @@ func TestIdleFabricKnowsNoAlgorithm(t *testing.T) {
 			require.Greater(t, got.Arrived, want)
 			continue
 		}
+		want += sim.Time(b.net.Counters().CreditRequests) * (400 * units.Gbps).Time(84) // on the same wires
 		require.Equal(t, want, got.Arrived, name)
 	}
 }
