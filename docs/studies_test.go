@@ -75,24 +75,29 @@ func studyTable(name string, axes []string, columns []column) func(t *testing.T)
 		}
 		r := newRows(head...)
 		for point := range plan.Points {
-			samples := make([][]float64, len(columns))
-			for replication := range plan.Replications {
-				s, err := plan.Scenario(point)
-				require.NoError(t, err)
-				s.Replication = uint64(replication)
-				m := summaryOf(t, s)
-				for i, c := range columns {
-					samples[i] = append(samples[i], c.scale*value(t, m, c.key))
-				}
-			}
-			cells := plan.Labels(point)
-			for i, c := range columns {
-				cells = append(cells, c.cell(sweep.MeanOf(samples[i])))
-			}
-			r.row(cells...)
+			r.row(studyRow(t, plan, point, columns)...)
 		}
 		return r.String()
 	}
+}
+
+// studyRow is the line of a point.
+func studyRow(t *testing.T, plan *sweep.Plan, point int, columns []column) []string {
+	samples := make([][]float64, len(columns))
+	for replication := range plan.Replications {
+		s, err := plan.Scenario(point)
+		require.NoError(t, err)
+		s.Replication = uint64(replication)
+		m := summaryOf(t, s)
+		for i, c := range columns {
+			samples[i] = append(samples[i], c.scale*value(t, m, c.key))
+		}
+	}
+	cells := plan.Labels(point)
+	for i, c := range columns {
+		cells = append(cells, c.cell(sweep.MeanOf(samples[i])))
+	}
+	return cells
 }
 
 // TestStudyTables holds the tables of the studies of the flow engine.
