@@ -29,7 +29,10 @@ import (
 
 // slowPages have pictures of sweeps that take minutes. They are made again with
 // -update and -long together, and not compared.
-var slowPages = []string{"mistuned-ecn.md", "pfc-victims.md", "tgs-vs-fabric-size.md", "uplink-failure.md"}
+var slowPages = []string{
+	"ecmp-elephants.md", "kv-beside-ep.md", "kv-incast.md", "mistuned-ecn.md", "pfc-victims.md",
+	"tgs-vs-fabric-size.md", "uplink-failure.md",
+}
 
 // A command is one of a page, split into words.
 type command struct {
