@@ -59,9 +59,9 @@ var (
 	combine  = column{"combine, us", "combine_us_decode", 1, 1}
 )
 
-// TestCongestionStudies holds the tables of the studies of congestion control and
+// TestKVStudies holds the tables of the studies of KV transfers by congestion control and
 // paths in the packet engine.
-func TestCongestionStudies(t *testing.T) {
+func TestKVStudies(t *testing.T) {
 	for _, s := range []slowStudy{
 		{"kv-incast.md", "kv-incast", []string{"load", "scheme"},
 			[]column{kvMean, kvTail, ttftMean, ttftTail, itlMean, itlTail, tgsWhole,
