@@ -329,6 +329,7 @@ func TestAdvice(t *testing.T) {
 	}{
 		{incast32, shallow, "congestion.ecn hardly acts: one port is paused at 393.7 KB"},
 		{incast32, "congestion.algorithm=hpcc", "congestion.algorithm hpcc hears of its path once in 4 packets"},
+		{incast32, "packet.transport.timeout=20us", "packet.transport.timeout, 20us, is shorter than what packets wait"},
 		{withVictims(t), "congestion.buffer={preset: conweave, headroom: {delays: 0, frames: 1}}", "congestion.buffer.headroom is too small for PFC to be lossless: "},
 	} {
 		require.Contains(t, strings.Join(on(t, tc.pattern, tc.set).Notes, "\n"), tc.says)

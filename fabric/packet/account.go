@@ -81,6 +81,14 @@ type Counters struct {
 	ContainerHeaderBytes, MaxStateBytes int64
 }
 
+// lost is how many packets never reached their receiver.
+func (k *Counters) lost() (sum int64) {
+	for _, d := range []DropReason{DropHeadroom, DropPool, DropQueue, DropLinkDown, DropNIC} {
+		sum += k.Dropped[d]
+	}
+	return sum
+}
+
 // Counters returns the counts as of now.
 func (n *Network) Counters() Counters {
 	k := n.count

@@ -54,11 +54,7 @@ func (n *Network) Inert() []Inert {
 	add(!congestion.NeedsOf(c.Congestion).Marks && marked > 0, "congestion.ecn", "packets were marked, but congestion control is "+algorithm+" and does not listen")
 	add(len(c.Congestion.Buffer.Lossless) > 0 && k.Pauses == 0, "congestion.buffer.lossless",
 		"nothing was ever paused: no ingress group reached its threshold; the longest queue was "+bytesText(depth))
-	lost := int64(0)
-	for _, d := range []DropReason{DropHeadroom, DropPool, DropQueue, DropLinkDown, DropNIC} {
-		lost += k.Dropped[d]
-	}
-	add(lost == 0 && k.Retransmitted == 0, "packet.transport.recovery", "no packet was lost or sent again")
+	add(k.lost() == 0 && k.Retransmitted == 0, "packet.transport.recovery", "no packet was lost or sent again")
 	add(c.Packet.Path.Choice == PathFlowlet && k.Flowlets <= int64(len(n.senders)), "packet.path.flowlet_gap",
 		"no queue pair ever paused that long, so none changed its path")
 	how := c.Packet.Path.Choice
@@ -88,6 +84,10 @@ func (n *Network) Advice() (list []string) {
 	if lost := n.count.Dropped[DropHeadroom]; lost > 0 {
 		list = append(list, fmt.Sprintf("congestion.buffer.headroom is too small for PFC to be lossless: %d packets were dropped; "+
 			"the preset derived has what is needed", lost))
+	}
+	if k := &n.count; k.Timeouts > 0 && k.lost() == 0 {
+		list = append(list, fmt.Sprintf("packet.transport.timeout, %v, is shorter than what packets wait in queues and behind pauses: it expired %d times "+
+			"though none was lost; NICs are often set to 67 ms", p.Transport.Timeout, k.Timeouts))
 	}
 	if n.count.Pauses > 0 && congestion.NeedsOf(c).Marks && n.pauseAlone < n.leastKmin {
 		list = append(list, fmt.Sprintf("congestion.ecn hardly acts: one port is paused at %s, before its packets queue to the least kmin, %s; "+
