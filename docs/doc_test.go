@@ -1,6 +1,6 @@
 // Package docs holds no code: its tests run the simulator and hold the tables of
 // the documents to what comes out. With -update they rewrite them. Tables that
-// take more than a second or two are held with -long only, as .ci/run does; the
+// take more than a second or two are held with -long only, as .ci/tables does; the
 // tests of the packages hold the same figures within tolerances.
 package docs
 
