@@ -199,9 +199,9 @@ func (c *timelyFlows) update(s *timelyFlow, rtt sim.Time) {
 	case rtt < s.low:
 		c.rise(s, 1)
 	case rtt > s.high:
-		c.fall(s, c.Beta*(1-float64(s.high)/float64(rtt)))
+		c.fall(s, float64(c.Beta*(1-float64(s.high)/float64(rtt))))
 	case gradient > 0:
-		c.fall(s, c.Beta*gradient)
+		c.fall(s, float64(c.Beta*gradient))
 	case int(s.calm) >= c.HAIAfter:
 		c.rise(s, c.HAITimes)
 	default:
