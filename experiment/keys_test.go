@@ -155,6 +155,7 @@ var everyKey = []change{
 	{key: "decode.max_batch_tokens", value: "512", does: refused},
 	{key: "decode.max_batch_requests", value: "1", does: changes},
 	{key: "decode.overlap", value: "none", does: changes},
+	{key: "decode.overlap", value: "single_batch", does: changes},
 	{key: "decode.overlap_min_tokens", value: "1000", does: changes},
 	{key: "decode.moe.mode", value: "normal", does: changes},
 	{key: "decode.moe.timing", value: "measured", does: refused, says: "decode.moe.measured_dispatch: missing"},

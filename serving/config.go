@@ -12,13 +12,16 @@ const (
 	OverlapNone = "none"
 	// OverlapShared computes the shared expert while the dispatch is under way.
 	OverlapShared = "shared_expert"
+	// OverlapSingle is OverlapShared and computes the last of the experts' results
+	// while the first are combined.
+	OverlapSingle = "single_batch"
 	// OverlapTwoBatch splits the batch in two, one computing while the other
 	// communicates.
 	OverlapTwoBatch = "two_batch"
 )
 
 // Overlaps lists the valid values of PoolConfig.Overlap.
-var Overlaps = []string{OverlapNone, OverlapShared, OverlapTwoBatch}
+var Overlaps = []string{OverlapNone, OverlapShared, OverlapSingle, OverlapTwoBatch}
 
 // The routers.
 const (
@@ -53,7 +56,8 @@ type PoolConfig struct {
 	MaxBatchTokens int `yaml:"max_batch_tokens,omitempty"`
 	// MaxBatchRequests is the most requests that one rank runs in one step.
 	MaxBatchRequests int `yaml:"max_batch_requests"`
-	// Overlap is none, shared_expert or two_batch.
+	// Overlap is none, shared_expert, single_batch (low-latency mode only) or
+	// two_batch.
 	Overlap string `yaml:"overlap"`
 	// OverlapMinTokens is the fewest tokens of the busiest rank (query tokens, with
 	// MTP) for which two_batch splits a step; below it the step runs as
@@ -216,6 +220,8 @@ func (c PoolConfig) validate(prefill bool) error {
 	ps.Require(!prefill || c.SendRecv == 0, "send_recv", "applies to decode only; remove it")
 	choice(&ps, "router", c.Router, Routers)
 	choice(&ps, "overlap", c.Overlap, Overlaps)
+	ps.Require(c.Overlap != OverlapSingle || c.MoE.Mode == collective.ModeLowLatency, "overlap",
+		"single_batch needs moe.mode low_latency, whose combine sends expert by expert; it is %s", c.MoE.Mode)
 	ps.Require(c.OverlapMinTokens >= 0 && c.OverlapMinTokens <= 1<<20, "overlap_min_tokens",
 		"%d is out of range: 0 to %d", c.OverlapMinTokens, 1<<20)
 	ps.Nest("moe", c.MoE.Validate())

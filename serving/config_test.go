@@ -41,6 +41,7 @@ func TestConfigRanges(t *testing.T) {
 		{func(c *Config) { c.Decode.AllReduceStartup = -1 }, "decode.all_reduce_startup: -1ps is out of range"},
 		{func(c *Config) { c.Decode.HostGap = sim.Second }, ""},
 		{func(c *Config) { c.Prefill.HostGap = -1 }, "prefill.host_gap: -1ps is out of range"},
+		{func(c *Config) { c.Prefill.Overlap = OverlapSingle }, `prefill.overlap: single_batch needs moe.mode low_latency, whose combine sends expert by expert; it is normal`},
 		{func(c *Config) { c.Prefill.MoE.Mode = "fast" }, `prefill.moe.mode: unknown value "fast"`},
 		{func(c *Config) { c.Prefill.MoE.Timing = "measure" }, `prefill.moe.timing: unknown value "measure"; did you mean measured?`},
 		{func(c *Config) { c.Decode.MoE.Timing = "measured" }, "decode.moe.measured_dispatch: missing; timing: measured needs it"},

@@ -23,6 +23,7 @@ type instance struct {
 	dispatch, combine [2]*allToAll
 	routing           *routing   // nil where tokens choose evenly
 	units             [2][]int64 // tokens per rank as last given to the network
+	halves            [2][]int64 // of the units of a combine in two halves
 	scratch           [2][]int64
 
 	stepping bool // a step runs, or the host gap before one
@@ -302,8 +303,20 @@ func (in *instance) setUnits(batch int, tokens []int64) {
 		return
 	}
 	in.units[batch] = append(last[:0], tokens...)
-	in.dispatch[batch].setUnits(tokens)
-	in.combine[batch].setUnits(tokens)
+	in.giveUnits(batch, tokens)
+}
+
+// giveUnits gives the units of a micro-batch to its dispatch and combine.
+func (in *instance) giveUnits(batch int, units []int64) {
+	in.dispatch[batch].setUnits(units)
+	if in.pool.cfg.Overlap != OverlapSingle {
+		in.combine[batch].setUnits(units)
+		return
+	}
+	in.combine[1].none = halve(units, &in.halves)
+	for i, half := range in.halves {
+		in.combine[i].setUnits(half)
+	}
 }
 
 // schedule chooses the program of the MoE layers.
@@ -328,6 +341,8 @@ func (in *instance) schedule(w *work, batches, layers int) {
 		}
 	case cfg.Overlap == OverlapNone:
 		w.program = &programSequential
+	case cfg.Overlap == OverlapSingle:
+		w.program = &programSingle
 	default:
 		w.program = &programShared
 	}

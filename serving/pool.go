@@ -252,6 +252,9 @@ func (in *instance) newAllToAll(k collective.Kind, place collective.Placement, b
 		times := moe.MeasuredDispatch
 		if k == collective.KindCombine {
 			times = moe.MeasuredCombine
+			if batch == 1 && p.cfg.Overlap == OverlapSingle {
+				times.Fixed = 0 // of a combine in two halves the second
+			}
 		}
 		return &allToAll{Collective: p.c.newMeasured(times, p.cfg.TP)}, nil
 	}

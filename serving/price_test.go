@@ -188,8 +188,12 @@ func (a *audit) price(b batch) (p price) {
 		}
 		l := layer{slow.AttnIn + send, slow.AttnOut + send + reduce, slow.Shared, experts, 0, 0}
 		if wired {
-			l.dispatch = a.communicate(&p, moe, false, most, len(b.micro))
-			l.combine = a.communicate(&p, moe, true, most, len(b.micro))
+			l.dispatch = a.communicate(&p, moe, false, true, most, len(b.micro))
+			if cfg.Overlap == OverlapSingle {
+				l.combine = a.combineHalves(&p, moe, most, experts/6)
+			} else {
+				l.combine = a.communicate(&p, moe, true, true, most, len(b.micro))
+			}
 		}
 		layers = append(layers, l)
 	}
@@ -218,12 +222,26 @@ func (a *audit) price(b batch) (p price) {
 	return p
 }
 
-// communicate is one dispatch or combine; only what an ideal fabric takes is
-// stretched, and only beside another micro-batch.
-func (a *audit) communicate(p *price, layers sim.Time, combine bool, most int64, batches int) sim.Time {
+// combineHalves is what a combine in two halves takes beyond the rest of the experts,
+// which goes on beside the first.
+func (a *audit) combineHalves(p *price, layers sim.Time, most int64, rest sim.Time) sim.Time {
+	beyond := max(0, a.communicate(p, layers, true, true, (most+1)/2, 1)-rest)
+	if most > 1 {
+		beyond += a.communicate(p, layers, true, false, most/2, 1)
+	}
+	return beyond
+}
+
+// communicate is one dispatch or combine, or what goes on with one that has
+// started; only what an ideal fabric takes is stretched, and only beside another
+// micro-batch.
+func (a *audit) communicate(p *price, layers sim.Time, combine, starts bool, most int64, batches int) sim.Time {
 	n, startup, measured := &a.s.network, a.cfg.MoE.DispatchStartup, a.cfg.MoE.MeasuredDispatch
 	if combine {
 		startup, measured = a.cfg.MoE.CombineStartup, a.cfg.MoE.MeasuredCombine
+	}
+	if !starts {
+		startup, measured.Fixed = 0, 0
 	}
 	if a.cfg.MoE.Timing == collective.TimingMeasured { // of the tokens of one GPU, and nothing else
 		bytes := measured.PerToken * sim.Time(most) / sim.Time(a.cfg.TP)

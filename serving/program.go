@@ -36,6 +36,7 @@ type op struct {
 	part  part
 	batch uint8
 	lag   uint8
+	rest  bool // goes on where the same part before it ended: see programSingle
 	after []dep
 }
 
@@ -52,6 +53,7 @@ type program struct {
 	name    string
 	batches int
 	maxLag  int
+	halves  bool // experts and combine are in two operations: see programSingle
 	ops     [numStreams][]op
 }
 
@@ -90,6 +92,57 @@ var programShared = program{
 			1: {part: partCombine, after: []dep{{streamCompute, 3, 0}}},
 		},
 	},
+}
+
+// programSingle also hides communication behind the end of the experts: the down
+// projection works expert by expert, and once half of it is done half of the
+// results are sent while it goes on (single-batch overlap of SGLang's pull request
+// 9660). The halves of a combine are of equal bytes, and the second costs no
+// start-up: the kernel is running. It uses the collective of batch 1.
+//
+//	compute: in out shared   experts experts .
+//	comm:           dispatch         combine combine
+var programSingle = program{
+	name:    "single batch",
+	batches: 1,
+	halves:  true,
+	ops: [numStreams][]op{
+		streamCompute: {
+			0: {part: partAttnIn, after: []dep{{streamComm, 2, 1}}},
+			1: {part: partAttnOut},
+			2: {part: partShared},
+			3: {part: partExperts, after: []dep{{streamComm, 0, 0}}},
+			4: {part: partExperts, rest: true},
+		},
+		streamComm: {
+			0: {part: partDispatch, after: []dep{{streamCompute, 1, 0}}},
+			1: {part: partCombine, after: []dep{{streamCompute, 3, 0}}},
+			2: {part: partCombine, batch: 1, rest: true, after: []dep{{streamCompute, 4, 0}}},
+		},
+	},
+}
+
+// half is what an operation of a program with halves computes of the experts'
+// cost: of the three projections, equal in weights and work, the last half of the
+// last one is the rest.
+func (o *op) half(experts cost) cost {
+	rest := cost{slowest: experts.slowest / 6, total: experts.total / 6, allReduce: experts.allReduce}
+	if o.rest {
+		return rest
+	}
+	return cost{slowest: experts.slowest - rest.slowest, total: experts.total - rest.total}
+}
+
+// halve splits units into a first half and the rest, and reports whether the rest
+// is nothing.
+func halve(units []int64, to *[2][]int64) bool {
+	to[0], to[1] = to[0][:0], to[1][:0]
+	none := true
+	for _, n := range units {
+		to[0], to[1] = append(to[0], n-n/2), append(to[1], n/2)
+		none = none && n < 2
+	}
+	return none
 }
 
 // programTwoBatchPrefill is DeepSeek's prefill schedule of two micro-batches

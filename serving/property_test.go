@@ -60,6 +60,9 @@ func drawPool(t *rapid.T, name string, c *PoolConfig, moe int) {
 	c.Router = rapid.SampledFrom(Routers).Draw(t, name+" router")
 	c.MaxBatchRequests = draw("batch", 1, 6)
 	c.Overlap = rapid.SampledFrom(Overlaps).Draw(t, name+" overlap")
+	if c.Overlap == OverlapSingle {
+		c.MoE.Mode = collective.ModeLowLatency
+	}
 	c.OverlapMinTokens = draw("overlap from", 0, 6)
 	c.CommStretch = []float64{1, 1.5, 2}[draw("stretch", 0, 2)]
 	c.MoE.Imbalance = []float64{1, 1.5}[draw("imbalance", 0, 1)]

@@ -221,8 +221,7 @@ func (r *routing) load(batch uint8, layer int) {
 		return // given when the step was assembled
 	}
 	units := r.drawn[batch][i].units
-	in.dispatch[batch].setUnits(units)
-	in.combine[batch].setUnits(units)
+	in.giveUnits(int(batch), units)
 }
 
 // A rebalancing is weights on their way to a new placement: layer after layer, all

@@ -219,9 +219,11 @@ func (s *stepper) skipDone() {
 
 // repeat books the traffic of so many skipped iterations, which took so long.
 func (s *stepper) repeat(times int64, took sim.Time) {
-	for b := range s.work.program.batches {
-		s.work.dispatch[b].Repeat(times, took)
-		s.work.combine[b].Repeat(times, took)
+	ops := s.work.program.ops[streamComm]
+	for i := range ops {
+		if a := s.work.allToAll(&ops[i]); !a.none {
+			a.Repeat(times, took)
+		}
 	}
 }
 

@@ -13,7 +13,7 @@ import (
 	"github.com/tgssim/tgssim/sim"
 )
 
-var programs = []*program{&programSequential, &programShared, &programTwoBatchPrefill, &programTwoBatchDecode}
+var programs = []*program{&programSequential, &programShared, &programSingle, &programTwoBatchPrefill, &programTwoBatchDecode}
 
 // A sampledStep is one step with a network of its own.
 type sampledStep struct {
@@ -53,7 +53,7 @@ func newStep(w work, net fakeNetwork, draw func() sim.Time) (*sim.Engine, *sampl
 			s.skipDone()
 		}
 	}))
-	for b := range w.program.batches {
+	for b := range 2 {
 		d := &fakeCollective{n: &net, ranks: 1, most: int64(1 + b)}
 		c := &fakeCollective{n: &net, ranks: 1, most: int64(2 + b), combine: true}
 		w.dispatch[b], w.combine[b] = &allToAll{Collective: d}, &allToAll{Collective: c}
@@ -71,7 +71,7 @@ func runStep(t require.TestingT, w work, net fakeNetwork, draw func() sim.Time) 
 	require.GreaterOrEqual(t, s.end, sim.Time(0), "the step never ended")
 	a := &s.acct
 	require.Equal(t, s.end, a.Compute+a.comm(), "the account tiles the step")
-	require.Equal(t, 2*w.program.batches*w.layers, s.net.runs, "every layer of every batch dispatches and combines")
+	require.Equal(t, len(w.program.ops[streamComm])*w.layers, s.net.runs, "every layer of every batch dispatches and combines")
 	for _, x := range []sim.Time{a.Dispatch, a.Combine, a.Startup, a.Latency, a.Ports, a.Paths, a.Contention} {
 		require.GreaterOrEqual(t, x, sim.Time(0))
 	}
@@ -120,7 +120,7 @@ func TestSampledStepIsExact(t *testing.T) {
 					require.Equal(t, want.end, got.end, "%d of %d layers", k, w.layers)
 					require.Equal(t, want.acct, got.acct, "%d of %d layers", k, w.layers)
 					least := max(k, 1+2*p.maxLag)
-					require.Equal(t, 2*p.batches*max(0, w.layers-least), got.net.repeated, "%d of %d layers", k, w.layers)
+					require.Equal(t, len(p.ops[streamComm])*max(0, w.layers-least), got.net.repeated, "%d of %d layers", k, w.layers)
 					var x Sampling
 					x.add(&got.stepper, got.end)
 					step, mean := x.Errors()
@@ -236,7 +236,7 @@ func TestSampledStepCutShort(t *testing.T) {
 			at[i] = s
 		}
 		// An iteration is the grain of what is booked of a skip.
-		require.InDelta(t, at[0].net.runs, at[1].net.runs, float64(4*w.program.batches))
+		require.InDelta(t, at[0].net.runs, at[1].net.runs, float64(2*len(w.program.ops[streamComm])))
 	})
 }
 

@@ -243,10 +243,17 @@ func (s *stepper) unmet(p *program, o *op, iteration int) *dep {
 
 // cost is that of a compute operation on a layer.
 func (w *work) cost(o *op, layer int) cost {
-	if w.routing != nil && o.part == partExperts {
-		return w.routing.costOf(o.batch, layer)
+	c := w.parts[o.batch][o.part]
+	if o.part != partExperts {
+		return c
 	}
-	return w.parts[o.batch][o.part]
+	if w.routing != nil {
+		c = w.routing.costOf(o.batch, layer)
+	}
+	if w.program.halves {
+		return o.half(c)
+	}
+	return c
 }
 
 func (s *stepper) compute(o *op, layer int) {
@@ -267,8 +274,15 @@ func (s *stepper) communicate(o *op, layer int) {
 			s.work.routing.load(o.batch, layer)
 		}
 		s.work.dispatch[o.batch].Start(s.work.dispatchStartup, uint64(s.index), s)
-	} else {
-		s.work.combine[o.batch].Start(s.work.combineStartup, uint64(s.index), s)
+		return
+	}
+	switch c := s.work.combine[o.batch]; {
+	case !o.rest:
+		c.Start(s.work.combineStartup, uint64(s.index), s)
+	case c.none:
+		s.engine.After(0, s.handler, kindCommDone, s.index)
+	default:
+		c.Start(0, uint64(s.index), s)
 	}
 }
 
@@ -278,7 +292,7 @@ func (s *stepper) communicate(o *op, layer int) {
 func (s *stepper) Delivered(d fabric.Delivery) {
 	s.acct.CommTime.heard(&d)
 	o := &s.work.program.ops[streamComm][s.ended[streamComm]%len(s.work.program.ops[streamComm])]
-	s.acct.CommVolume.heard(o.part, &d, &s.work.allToAll(o).volume)
+	s.acct.CommVolume.heard(o, &d, &s.work.allToAll(o).volume)
 	if extra := int64(d.Post+d.Ideal) * (s.work.stretchMilli - 1000) / 1000; extra > 0 {
 		s.engine.After(sim.Time(extra), s.handler, kindCommDone, s.index)
 		return

@@ -33,13 +33,17 @@ func (c *CommVolume) add(o *CommVolume) {
 	c.Combine.add(&o.Combine)
 }
 
-// heard books a run.
-func (c *CommVolume) heard(p part, d *fabric.Delivery, v *collective.Volume) {
+// heard books a run; the rest of one belongs to the same run.
+func (c *CommVolume) heard(o *op, d *fabric.Delivery, v *collective.Volume) {
 	into := &c.Dispatch
-	if p == partCombine {
+	if o.part == partCombine {
 		into = &c.Combine
 	}
-	into.add(&Volume{1, d.Arrived - d.Posted, v.Logical / 1000, v.NVLink / 1000, v.Network / 1000})
+	runs := int64(1)
+	if o.rest {
+		runs = 0
+	}
+	into.add(&Volume{runs, d.Arrived - d.Posted, v.Logical / 1000, v.NVLink / 1000, v.Network / 1000})
 }
 
 // since is what has been added since an earlier reading.
@@ -64,6 +68,7 @@ type allToAll struct {
 	fabric.Collective
 	op     collective.Operation // without volumes when it moves no bytes
 	volume collective.Volume    // of a run with the units last given
+	none   bool                 // there is nothing to send
 }
 
 // setUnits gives the units of the runs that follow.
