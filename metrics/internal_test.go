@@ -100,8 +100,10 @@ func TestPrintedPartsSum(t *testing.T) {
 			total += printed(p)
 			require.InDelta(t, parts[i], p, 1000)
 		}
-		require.InDelta(t, printed(sum), total, 0.0500001+1e-9, "half a tenth: how halves are rounded")
+		require.InDelta(t, printed(sum), total, 1e-9)
 	})
+	require.Equal(t, "26.0 %", percent(260_500), "halves to even, as the parts are")
+	require.Equal(t, "26.2 %", percent(261_500))
 	require.Equal(t, []int{2000, 7000, 2000, 90}, summing(11_400, []int{2100, 6900, 2400, 90}))
 	require.Equal(t, []int{0, 0}, summing(0, []int{0, 0}))
 }

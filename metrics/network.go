@@ -452,14 +452,22 @@ func (x *analysis) kvSentence() string {
 		percent(post+wire+queue), split, percent(x.r.TTFTTail.Transfer()))
 }
 
-// summing rounds parts, in millionths, to tenths of a percent such that they sum
-// to the sum as percent prints it; a part that has no tenth stays as it is.
+// summing rounds parts, in millionths, up or down to tenths of a percent such that
+// they sum to the sum as percent prints it, those with most to lose up; a part that
+// has no tenth stays as it is.
 func summing(sum int, parts []int) []int {
-	weights := make([]float64, len(parts))
+	out := make([]int, len(parts))
+	order := make([]int, len(parts))
+	left := tenths(sum)
 	for i, p := range parts {
-		weights[i] = float64(p)
+		order[i] = i
+		out[i] = p / tenth
+		left -= out[i]
 	}
-	out := Shares(weights, int(math.RoundToEven(float64(sum)/tenth)))
+	slices.SortStableFunc(order, func(a, b int) int { return parts[b]%tenth - parts[a]%tenth })
+	for _, i := range order[:min(max(left, 0), len(order))] {
+		out[i]++
+	}
 	for i := range out {
 		if out[i] *= tenth; out[i] == 0 {
 			out[i] = parts[i]
@@ -470,6 +478,11 @@ func summing(sum int, parts []int) []int {
 
 // tenth is a tenth of a percent in millionths.
 const tenth = 1000
+
+// tenths rounds millionths to tenths of a percent, halves to even.
+func tenths(millionths int) int {
+	return int(math.RoundToEven(float64(millionths) / tenth))
+}
 
 // percent prints millionths as a percentage: "18.2 %", "0.04 %".
 func percent(millionths int) string {
@@ -482,5 +495,5 @@ func percent(millionths int) string {
 	case v < 0.1:
 		return fmt.Sprintf("%.2f %%", v)
 	}
-	return fmt.Sprintf("%.1f %%", v)
+	return fmt.Sprintf("%.1f %%", float64(tenths(millionths))/10)
 }
