@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/tgssim/tgssim/compute"
+	_ "github.com/tgssim/tgssim/internal/testkit" // the same draws in every run
 )
 
 // undetermined are the constants that 5 % of noise hides on the grid: whether H800

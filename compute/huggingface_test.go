@@ -18,6 +18,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/tgssim/tgssim/internal/config"
+	_ "github.com/tgssim/tgssim/internal/testkit" // the same draws in every run
 )
 
 // hfCase is a config.json in testdata/hf, which holds the structure of a

@@ -9,6 +9,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
+
+	_ "github.com/tgssim/tgssim/internal/testkit" // the same draws in every run
 )
 
 // pairs returns the probability of each set of two that are drawn one after

@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/tgssim/tgssim/fabric"
+	_ "github.com/tgssim/tgssim/internal/testkit" // the same draws in every run
 	"github.com/tgssim/tgssim/internal/units"
 	"github.com/tgssim/tgssim/metrics"
 	"github.com/tgssim/tgssim/serving"

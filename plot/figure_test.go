@@ -8,6 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"gonum.org/v1/plot/vg"
 	"pgregory.net/rapid"
+
+	_ "github.com/tgssim/tgssim/internal/testkit" // the same draws in every run
 )
 
 func overlaps(a, b vg.Rectangle) bool {

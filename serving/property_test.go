@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/tgssim/tgssim/collective"
+	_ "github.com/tgssim/tgssim/internal/testkit" // the same draws in every run
 	"github.com/tgssim/tgssim/internal/units"
 	"github.com/tgssim/tgssim/sim"
 	"github.com/tgssim/tgssim/workload"

@@ -7,6 +7,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
+
+	_ "github.com/tgssim/tgssim/internal/testkit" // the same draws in every run
 )
 
 // A kernel is what the tests in this file hold against each other: the engine,

@@ -10,6 +10,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
+
+	_ "github.com/tgssim/tgssim/internal/testkit" // the same draws in every run
 )
 
 // journalOf writes a journal of five of the six runs of a plan, out of order.

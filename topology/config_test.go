@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"github.com/tgssim/tgssim/internal/config"
+	_ "github.com/tgssim/tgssim/internal/testkit" // the same draws in every run
 	"github.com/tgssim/tgssim/internal/units"
 	"github.com/tgssim/tgssim/sim"
 	"github.com/tgssim/tgssim/topology"

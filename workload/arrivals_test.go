@@ -10,6 +10,7 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 	"pgregory.net/rapid"
 
+	_ "github.com/tgssim/tgssim/internal/testkit" // the same draws in every run
 	"github.com/tgssim/tgssim/sim"
 )
 

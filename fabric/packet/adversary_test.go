@@ -9,6 +9,7 @@ import (
 
 	"github.com/tgssim/tgssim/congestion"
 	"github.com/tgssim/tgssim/fabric"
+	_ "github.com/tgssim/tgssim/internal/testkit" // the same draws in every run
 	"github.com/tgssim/tgssim/internal/units"
 	"github.com/tgssim/tgssim/routing"
 	"github.com/tgssim/tgssim/sim"

@@ -57,6 +57,7 @@ var rules = []rule{
 	{"plot", plus(ground, []string{"metrics", "sweep", "report"}), "a picture is made from files; it simulates nothing"},
 	{"cmd", plus(ground, []string{"internal/atomicfile", "topology", "workload", "compute", "experts", "routing", "congestion", "fabric", "collective", "serving", "metrics", "scenarios", "experiment", "sweep", "compare", "report", "calibrate", "validate", "plot"}), "commands are the top of the house"},
 	{"internal/archtest", nil, "it reads source, not packages"},
+	{"internal/testkit", nil, "every test may use it, so it can use none"},
 }
 
 // ruleOf returns the rule of a package or of the directory it is in.
@@ -111,6 +112,38 @@ func TestImportsGoOneWay(t *testing.T) {
 	for _, line := range checkImports(loadModule(t)) {
 		t.Error(line)
 	}
+}
+
+// drawsApart returns the packages whose property tests draw other values in every
+// run: none of their tests imports testkit.
+func drawsApart(m *module) []string {
+	draws, fixed := map[string]bool{}, map[string]bool{}
+	for _, f := range m.files {
+		for _, spec := range f.syntax.Imports {
+			switch target, _ := strconv.Unquote(spec.Path.Value); target {
+			case "pgregory.net/rapid":
+				draws[f.pkg] = draws[f.pkg] || f.test
+			case modulePath + "/internal/testkit":
+				fixed[f.pkg] = true
+			}
+		}
+	}
+	var apart []string
+	for pkg := range draws {
+		if draws[pkg] && !fixed[pkg] && pkg != "internal/testkit" {
+			apart = append(apart, pkg)
+		}
+	}
+	slices.Sort(apart)
+	return apart
+}
+
+func TestPropertiesDrawTheSame(t *testing.T) {
+	require.Empty(t, drawsApart(loadModule(t)), `these use rapid; import _ "`+modulePath+`/internal/testkit" in a test`)
+	rapid := "package p\nimport _ \"pgregory.net/rapid\"\n"
+	kit := "package p\nimport _ \"" + modulePath + "/internal/testkit\"\n"
+	require.Equal(t, []string{"a"}, drawsApart(parseModule(t,
+		source{"a/a_test.go", rapid}, source{"b/b_test.go", rapid}, source{"b/c_test.go", kit}, source{"c/c.go", rapid})))
 }
 
 // The table itself is in order: no rule allows what stands below it.

@@ -6,6 +6,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
+
+	_ "github.com/tgssim/tgssim/internal/testkit" // the same draws in every run
 )
 
 func TestFLOPRateText(t *testing.T) {
