@@ -49,8 +49,23 @@ func face(size vg.Length, bold bool) font.Face {
 	return font.Face{Font: f, Face: fonts()[i]}
 }
 
+// room is what is kept free for a line of text. Viewers of SVG that have none of
+// the fonts of its widths fall back to wider ones: DejaVu Sans takes up to 15 %
+// more, bold 20 %.
+func room(f font.Face, s string) vg.Length {
+	if f.Font.Weight == xfont.WeightBold {
+		return 1.2 * f.Width(s)
+	}
+	return 1.15 * f.Width(s)
+}
+
 // A canvas is where a figure is drawn; lengths are points, from the lower left.
-type canvas struct{ draw.Canvas }
+type canvas struct {
+	draw.Canvas
+	// anchors says that the viewer places text by its middle or end, in whatever
+	// font it has.
+	anchors bool
+}
 
 // clean replaces what has no place in XML or on a line.
 func clean(s string) string {
@@ -67,20 +82,45 @@ func clean(s string) string {
 // move a pixel then, nor the last digit of an SVG file.
 func snap(l vg.Length) vg.Length { return vg.Length(math.Floor(float64(l)*16+0.5)) / 16 }
 
-// text writes a line whose baseline begins (align 0), has its middle (0.5) or
-// ends (1) at a place.
-func (c canvas) text(f font.Face, clr color.Color, x, y vg.Length, align float64, s string) {
+// An align is the part of a text that is at its place.
+type align string
+
+// Alignments are named as in SVG's text-anchor.
+const (
+	atStart  align = "start"
+	atMiddle align = "middle"
+	atEnd    align = "end"
+)
+
+// aligned returns the face for a text and how far left of its place it begins.
+func (c canvas) aligned(f font.Face, at align, s string) (font.Face, vg.Length) {
+	switch {
+	case at == atStart:
+		return f, 0
+	case c.anchors:
+		f.Font.Variant = font.Variant(at) // svg makes the anchor of it
+		return f, 0
+	case at == atMiddle:
+		return f, f.Width(s) / 2
+	}
+	return f, f.Width(s)
+}
+
+// text writes a line with that part of its baseline at a place.
+func (c canvas) text(f font.Face, clr color.Color, x, y vg.Length, at align, s string) {
 	s = clean(s)
+	f, left := c.aligned(f, at, s)
 	c.SetColor(clr)
-	c.FillString(f, vg.Point{X: snap(x - vg.Length(align)*f.Width(s)), Y: snap(y)}, s)
+	c.FillString(f, vg.Point{X: snap(x - left), Y: snap(y)}, s)
 }
 
 // vertical writes a line upwards, with its middle at y and its baseline at x.
 func (c canvas) vertical(f font.Face, clr color.Color, x, y vg.Length, s string) {
 	s = clean(s)
+	f, left := c.aligned(f, atMiddle, s)
 	c.Push()
 	c.SetColor(clr)
-	c.Translate(vg.Point{X: snap(x), Y: snap(y - f.Width(s)/2)})
+	c.Translate(vg.Point{X: snap(x), Y: snap(y - left)})
 	c.Rotate(math.Pi / 2)
 	c.FillString(f, vg.Point{}, s)
 	c.Pop()
@@ -91,16 +131,21 @@ func (c canvas) line(style draw.LineStyle, x0, y0, x1, y1 vg.Length) {
 }
 
 // svg writes the figure with text as text. Fonts are named, not embedded: where
-// Liberation is missing, Arial and Helvetica have the same widths.
+// Liberation is missing, Arial and Helvetica have the same widths, and there is
+// room for wider ones.
 func (f *figure) svg(out io.Writer) error {
 	l := f.layout()
 	c := vgsvg.New(l.width, l.height)
-	f.draw(canvas{draw.NewCanvas(c, l.width, l.height)}, &l)
+	f.draw(canvas{draw.NewCanvas(c, l.width, l.height), true}, &l)
 	var b bytes.Buffer
 	if _, err := c.WriteTo(&b); err != nil {
 		return err
 	}
-	text := strings.ReplaceAll(b.String(), "font-family:Liberation Sans;", "font-family:'Liberation Sans',Arial,Helvetica,sans-serif;")
+	text := strings.NewReplacer(
+		"font-family:Liberation Sans;", "font-family:'Liberation Sans',Arial,Helvetica,sans-serif;",
+		"font-variant:middle;", "font-variant:normal;text-anchor:middle;",
+		"font-variant:end;", "font-variant:normal;text-anchor:end;",
+	).Replace(b.String())
 	head, body, _ := strings.Cut(text, "xlink\">\n")
 	_, err := fmt.Fprintf(out, "%sxlink\">\n<title>%s</title>\n%s", head, html.EscapeString(clean(f.title)), body)
 	return err
@@ -109,7 +154,7 @@ func (f *figure) svg(out io.Writer) error {
 func (f *figure) png(out io.Writer) error {
 	l := f.layout()
 	c := vgimg.NewWith(vgimg.UseWH(l.width, l.height), vgimg.UseDPI(dpi))
-	f.draw(canvas{draw.NewCanvas(c, l.width, l.height)}, &l)
+	f.draw(canvas{draw.NewCanvas(c, l.width, l.height), false}, &l)
 	e := png.Encoder{CompressionLevel: png.BestCompression}
 	return e.Encode(out, c.Image())
 }
@@ -127,14 +172,14 @@ func wrapLine(f font.Face, width vg.Length, s string) (lines []string) {
 	line := ""
 	for _, part := range breakable(s) {
 		switch {
-		case f.Width(strings.TrimRight(line+part, " ")) <= width:
+		case room(f, strings.TrimRight(line+part, " ")) <= width:
 			line += part
 			continue
 		case line != "":
 			lines = append(lines, strings.TrimRight(line, " "))
 		}
 		line = part
-		for f.Width(strings.TrimRight(line, " ")) > width {
+		for room(f, strings.TrimRight(line, " ")) > width {
 			cut := fitting(f, width, line)
 			lines = append(lines, line[:cut])
 			line = line[cut:]
@@ -156,7 +201,7 @@ func wrapParts(f font.Face, width vg.Length, s string) (lines []string) {
 		switch {
 		case i == 0:
 			line = part
-		case f.Width(line+separator+part) <= width:
+		case room(f, line+separator+part) <= width:
 			line += separator + part
 		default:
 			lines = append(lines, wrap(f, width, line)...)
@@ -184,7 +229,7 @@ func fitting(f font.Face, width vg.Length, s string) int {
 	cut := 0
 	for i, r := range s {
 		end := i + len(string(r))
-		if cut > 0 && f.Width(s[:end]) > width {
+		if cut > 0 && room(f, s[:end]) > width {
 			break
 		}
 		cut = end
@@ -194,7 +239,7 @@ func fitting(f font.Face, width vg.Length, s string) int {
 
 func widest(f font.Face, lines []string) (w vg.Length) {
 	for _, s := range lines {
-		w = max(w, f.Width(s))
+		w = max(w, room(f, s))
 	}
 	return w
 }

@@ -227,7 +227,7 @@ func (f *figure) place(l *layout, right vg.Length) {
 		ts := f.panels[i].y.ticks(height, textHeight(tf))
 		l.yticks = append(l.yticks, ts)
 		for _, t := range ts {
-			left = max(left, tf.Width(t.label))
+			left = max(left, room(tf, t.label))
 		}
 	}
 	left += margin + lineHeight(labelSize)*vg.Length(lines) + 8 + tickLength + 4
@@ -267,16 +267,16 @@ func (f *figure) draw(c canvas, l *layout) {
 	c.FillPolygon(white, []vg.Point{{}, {X: w}, {X: w, Y: h}, {Y: h}})
 	y := h - margin
 	for _, s := range l.title {
-		c.text(face(titleSize, true), ink, margin, y-titleSize, 0, s)
+		c.text(face(titleSize, true), ink, margin, y-titleSize, atStart, s)
 		y -= lineHeight(titleSize)
 	}
 	for _, s := range l.subtitle {
-		c.text(face(subtitleSize, false), softInk, margin, y-subtitleSize, 0, s)
+		c.text(face(subtitleSize, false), softInk, margin, y-subtitleSize, atStart, s)
 		y -= lineHeight(subtitleSize)
 	}
 	y = margin - 4 + lineHeight(captionSize)*vg.Length(len(l.caption))
 	for _, s := range l.caption {
-		c.text(face(captionSize, false), softInk, margin, y-captionSize, 0, s)
+		c.text(face(captionSize, false), softInk, margin, y-captionSize, atStart, s)
 		y -= lineHeight(captionSize)
 	}
 	for i := range f.panels {
@@ -286,7 +286,7 @@ func (f *figure) draw(c canvas, l *layout) {
 	}
 	for i, s := range l.heading {
 		y := l.boxes[0].Max.Y + lineHeight(legendSize)*vg.Length(len(l.heading)-i-1) + 4
-		c.text(face(legendSize, true), ink, l.boxes[0].Min.X, y, 0, s)
+		c.text(face(legendSize, true), ink, l.boxes[0].Min.X, y, atStart, s)
 	}
 	for i := range f.legend {
 		f.legend[i].draw(c, l.boxes[i], l.names[i])
@@ -309,7 +309,7 @@ func (p *panel) drawAxes(c canvas, r vg.Rectangle, xticks, yticks []tick, ylabel
 		}
 		c.line(grid, r.Min.X, y, r.Max.X, y)
 		c.line(frame, r.Min.X-tickLength, y, r.Min.X, y)
-		c.text(tf, ink, r.Min.X-tickLength-4, y-0.36*tickSize, 1, t.label)
+		c.text(tf, ink, r.Min.X-tickLength-4, y-0.36*tickSize, atEnd, t.label)
 	}
 	for _, t := range xticks {
 		x := p.place(r, xy{t.at, p.y.min}).X
@@ -332,7 +332,7 @@ func (p *panel) drawAxes(c canvas, r vg.Rectangle, xticks, yticks []tick, ylabel
 		if p.x.names != nil {
 			drop = vg.Length(p.nameLines(r)-1) * lineHeight(tickSize)
 		}
-		c.text(lf, ink, (r.Min.X+r.Max.X)/2, r.Min.Y-tickLength-lineHeight(tickSize)-lineHeight(labelSize)-drop+1, 0.5, p.x.label)
+		c.text(lf, ink, (r.Min.X+r.Max.X)/2, r.Min.Y-tickLength-lineHeight(tickSize)-lineHeight(labelSize)-drop+1, atMiddle, p.x.label)
 	}
 }
 
@@ -356,7 +356,7 @@ func (p *panel) name(r vg.Rectangle, name string) []string {
 	if len(lines) > maxNameLines {
 		lines = lines[:maxNameLines]
 		last := lines[maxNameLines-1]
-		for last != "" && f.Width(last+"...") > width {
+		for last != "" && room(f, last+"...") > width {
 			_, size := utf8.DecodeLastRuneInString(last)
 			last = last[:len(last)-size]
 		}
@@ -373,7 +373,7 @@ func (p *panel) drawName(c canvas, r vg.Rectangle, x vg.Length, label string) {
 	}
 	y := r.Min.Y - tickLength - tickSize - 1
 	for _, s := range lines {
-		c.text(face(tickSize, false), ink, x, y, 0.5, s)
+		c.text(face(tickSize, false), ink, x, y, atMiddle, s)
 		y -= lineHeight(tickSize)
 	}
 }
@@ -435,7 +435,7 @@ func (e *entry) draw(c canvas, r vg.Rectangle, lines []string) {
 		c.mark(e.style.marker, e.style.colour, r.Min.X+sampleWidth/2, y, 4)
 	}
 	for _, s := range lines {
-		c.text(face(legendSize, false), ink, r.Min.X+sampleWidth+6, y-0.36*legendSize, 0, s)
+		c.text(face(legendSize, false), ink, r.Min.X+sampleWidth+6, y-0.36*legendSize, atStart, s)
 		y -= lineHeight(legendSize)
 	}
 }

@@ -84,6 +84,10 @@ func TestGoldenShowsTheStudy(t *testing.T) {
 		require.Equal(t, 2, strings.Count(svg, "stroke:"+colour), "the line and its sample")
 		require.Equal(t, 4, strings.Count(svg, `style="fill:`+colour+`"`), "the points and their sample")
 	}
+	// Viewers place these, whose fonts may be wider.
+	require.Regexp(t, `text-anchor:middle;[^>]*>GPUs<`, svg)
+	require.Regexp(t, `text-anchor:middle;[^>]*>TGS \(tokens/s per GPU\)<`, svg)
+	require.Regexp(t, `text-anchor:end;[^>]*>400<`, svg)
 	texts := textsOf(t, text)
 	for _, want := range []string{"64", "128", "256", "0", "100", "200", "300", "400", "GPUs", "TGS (tokens/s per GPU)", "Network", "dcqcn-ecmp", "spray", "Ideal fabric"} {
 		n := len(slices.DeleteFunc(slices.Clone(texts), func(s string) bool { return s != want }))

@@ -327,7 +327,9 @@ func significant(v float64) string {
 	return decimal(v, min(max(digits, 0), 6))
 }
 
-func textWidth(f font.Face) func(string) vg.Length { return f.Width }
+func textWidth(f font.Face) func(string) vg.Length {
+	return func(s string) vg.Length { return room(f, s) }
+}
 
 // textHeight is the same for all labels.
 func textHeight(f font.Face) func(string) vg.Length {
