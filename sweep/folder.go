@@ -166,12 +166,20 @@ func (p *Plan) Open(dir, version string, resume bool) (*Folder, error) {
 		if err := old.read(p); err != nil {
 			return nil, errors.Join(fmt.Errorf("%s cannot be resumed: %w", dir, err), old.close())
 		}
+		if _, err := os.Stat(f.path(ManifestFile)); err == nil && f.Finished() < p.Runs() {
+			if err := f.clear(); err != nil { // it was killed while it replaced another
+				return nil, errors.Join(err, old.close())
+			}
+		}
 		return f, f.writeScenario()
 	}
 	if _, err := os.Stat(f.path(ManifestFile)); err != nil {
 		return nil, errors.Join(fmt.Errorf("%s holds an unfinished sweep: go on with --resume, remove it, or choose another folder", dir), old.close())
 	}
-	return f, errors.Join(f.clear(), f.begin(), old.close())
+	if err = f.begin(); err == nil {
+		err = f.clear()
+	}
+	return f, errors.Join(err, old.close())
 }
 
 func (f *Folder) path(name string) string { return filepath.Join(f.dir, name) }
@@ -231,9 +239,10 @@ func (f *Folder) tidy() error {
 	return nil
 }
 
-// clear removes an earlier sweep, the manifest that makes it one first.
+// clear removes the results of the sweep that was there before, its manifest last:
+// as long as that is there, some of them may be.
 func (f *Folder) clear() error {
-	for _, name := range []string{ManifestFile, JournalFile, CSVFile, JSONFile, ParquetFile, TimingFile, PointsFolder} {
+	for _, name := range []string{CSVFile, JSONFile, ParquetFile, TimingFile, PointsFolder, ManifestFile} {
 		if err := os.RemoveAll(f.path(name)); err != nil {
 			return err
 		}
@@ -241,8 +250,8 @@ func (f *Folder) clear() error {
 	return os.MkdirAll(f.path(PointsFolder), 0o755)
 }
 
-// begin starts a sweep in a folder that has none. The journal comes first: what is
-// in a folder without one is not ours.
+// begin starts a sweep. The journal comes first, in place of an earlier one: what
+// is in a folder without one is not ours.
 func (f *Folder) begin() (err error) {
 	if f.journal, err = createJournal(f.path(JournalFile), f.id, f.plan.Runs()); err != nil {
 		return err
