@@ -50,8 +50,8 @@ type Plan struct {
 
 // New reads a scenario and plans its sweep. Whatever is wrong with the sweep
 // itself comes back as config.Problems: a key that is none, a value of the wrong
-// type, two axes for one key. What is wrong with one combination of values is the
-// business of its point.
+// type, two axes for one key, what is invalid at every point. What is wrong with
+// some combinations of values only is the business of their points.
 func New(ref string, r Request) (*Plan, error) {
 	study, err := scenarios.Open(ref, r.Set...)
 	if err != nil {
@@ -77,6 +77,9 @@ func New(ref string, r Request) (*Plan, error) {
 	}
 	if len(ps) == 0 {
 		p.combine(&ps)
+	}
+	if len(ps) == 0 {
+		ps = p.common()
 	}
 	return p, ps.Err()
 }
@@ -207,6 +210,24 @@ func (p *Plan) combine(ps *config.Problems) {
 	if len(p.Points) == 0 {
 		ps.Addf("", "sweep.skip leaves out every point")
 	}
+}
+
+// common is what is wrong at every point, which is a mistake in the scenario and not
+// in a combination of values.
+func (p *Plan) common() (all config.Problems) {
+	for point := range p.Points {
+		_, err := p.Scenario(point)
+		var found config.Problems
+		found.Nest("", err)
+		if point == 0 {
+			all = found
+		}
+		all = slices.DeleteFunc(all, func(x config.Problem) bool { return !slices.Contains(found, x) })
+		if len(all) == 0 {
+			break
+		}
+	}
+	return all
 }
 
 // skips tells whether the scenario leaves a combination out. Values that an axis

@@ -135,16 +135,23 @@ func TestPlanRefuses(t *testing.T) {
 		{"", axes("workload.requests=1..101", "kv.block_tokens=1..100"), "more than 10000 points"},
 		{"", Request{Axes: []string{"workload.requests=1..11"}, Replications: 10_000}, "more than 10000 points or 100000 runs"},
 		{"", Request{Set: []string{"kv.qps"}}, "no value; write section.key=value"},
+		{"", Request{Axes: []string{"kv.qps=1,2"}, Set: []string{"kv.block_tokns=3"}}, "--set kv.block_tokns=3: kv.block_tokns: unknown key; did you mean block_tokens?"},
+		{"kv: {block_tokens: 0}\n", axes("kv.qps=1,2"), "tiny.yaml:11: kv.block_tokens: 0 is out of range"},
 	} {
 		_, err := New(file(t, c.text), c.r)
 		require.ErrorContains(t, err, c.want)
 		var ps config.Problems
 		require.True(t, errors.As(err, &ps), "%v", err)
 	}
-	// An unknown key is said once, not once per value.
-	_, err := New(file(t, ""), axes("cluster.spnes=1"))
-	require.Error(t, err)
-	require.Equal(t, 1, strings.Count(err.Error(), "unknown key"))
+	// An unknown key is said once, not once per value or point.
+	for _, r := range []Request{axes("cluster.spnes=1,2"), {Axes: []string{"kv.qps=1,2,3"}, Set: []string{"cluster.spnes=1"}}} {
+		_, err := New(file(t, ""), r)
+		require.Error(t, err)
+		require.Equal(t, 1, strings.Count(err.Error(), "unknown key"))
+	}
+	// What one value of an axis puts right is not wrong everywhere.
+	_, err := New(file(t, "kv: {block_tokens: 0}\n"), axes("kv.block_tokens=0,16"))
+	require.NoError(t, err)
 }
 
 // Combinations that are skipped are no points, and the rest are numbered without

@@ -17,7 +17,6 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
-	"github.com/tgssim/tgssim/internal/config"
 	"github.com/tgssim/tgssim/scenarios"
 	"github.com/tgssim/tgssim/sweep"
 )
@@ -217,7 +216,7 @@ func printSweep(w io.Writer, p *sweep.Plan, folder *sweep.Folder, dir string) er
 	header := append(axisHeads(p), "GPUs")
 	header = append(append(header, sweepHeads...), "load")
 	var rows [][]string
-	var problems []string
+	failed := atPoints[string]{plan: p}
 	for _, x := range points {
 		row := append([]string(nil), x.Labels...)
 		gpus := "-"
@@ -231,7 +230,7 @@ func printSweep(w io.Writer, p *sweep.Plan, folder *sweep.Folder, dir string) er
 		word := x.Words[0]
 		if x.Failed > 0 {
 			word = strings.TrimPrefix(word+", failed", ", ")
-			problems = append(problems, fmt.Sprintf("%s: %s", p.Sprint(x.Point), firstLine(x.Error)))
+			failed.add(x.Point, firstLine(x.Error))
 		}
 		rows = append(rows, append(row, word))
 	}
@@ -245,20 +244,11 @@ func printSweep(w io.Writer, p *sweep.Plan, folder *sweep.Folder, dir string) er
 	if p.Replications > 1 {
 		q.line("Means over %d replications, +- half the 95 %% confidence interval (Student's t).", p.Replications)
 	}
-	for i, text := range problems {
-		if i == maxProblems {
-			q.line("... and %d more points with failed runs", len(problems)-i)
-			break
-		}
-		q.line("failed: %s", text)
-	}
+	q.problems("failed", &failed)
 	q.line("")
 	q.line("The sweep is in %s", dir)
 	return q.err
 }
-
-// maxProblems is the number of failed points that are printed.
-const maxProblems = 8
 
 // axisHeads are the last parts of the axes' names, or the whole names where two
 // would be alike.
@@ -317,11 +307,12 @@ func (f *sweepFlags) estimate(cmd *cobra.Command, p *sweep.Plan) error {
 		return err
 	}
 	q := &printer{w: w}
-	total, longest, unknown, bad := 0., 0., 0, 0
+	total, longest, unknown := 0., 0., 0
+	bad := atPoints[string]{plan: p}
 	for _, c := range costs {
 		switch {
 		case c.Error != nil:
-			bad++
+			bad.add(c.Point, firstLine(c.Error.Error()))
 		case c.Basis == sweep.CostUnknown:
 			unknown++
 		default:
@@ -337,8 +328,9 @@ func (f *sweepFlags) estimate(cmd *cobra.Command, p *sweep.Plan) error {
 	if unknown > 0 {
 		q.line("%s too slow to judge in this time and left out.", were(unknown, "point"))
 	}
-	if bad > 0 {
-		q.line("%s cannot be built and would be rows with an error; `tgssim check` says why.", plural(bad, "point"))
+	if n := bad.points(); n > 0 {
+		q.line("%s cannot be built and would have an error in the results.", plural(n, "point"))
+		q.problems("error", &bad)
 	}
 	return q.err
 }
@@ -465,19 +457,4 @@ func (p *sweepProgress) clear() {
 	if p.w != nil {
 		fmt.Fprint(p.w, "\r\x1b[K")
 	}
-}
-
-// problemsOf are the problems of all points that cannot be built, with the point
-// in front.
-func problemsOf(p *sweep.Plan, costs []sweep.Cost) error {
-	var ps config.Problems
-	for _, c := range costs {
-		var found config.Problems
-		found.Nest("", c.Error)
-		for _, x := range found {
-			x.Message += fmt.Sprintf(" (at %s)", p.Sprint(c.Point))
-			ps = append(ps, x)
-		}
-	}
-	return ps.Err()
 }
