@@ -307,7 +307,7 @@ func (f *FabricRule) build(c topology.Config) (twoTier, error) {
 		case c.Nodes%n != 0:
 			return twoTier{}, fmt.Errorf("%d servers do not fill leaves of nodes_per_leaf %d evenly", c.Nodes, n)
 		case !f.fits(down(n), up(n)):
-			return twoTier{}, fmt.Errorf("%d servers take %.4g ports of a leaf and %.4g for uplinks (oversubscription %g): "+
+			return twoTier{}, fmt.Errorf("nodes_per_leaf %d takes %.4g ports of a leaf and %.4g for uplinks (oversubscription %g): "+
 				"they must be whole and at most %d in all", n, down(n), up(n), c.Oversubscription, f.Radix)
 		}
 		return f.join(c.Nodes, rails*(c.Nodes/n), int(math.Round(up(n))))

@@ -158,7 +158,7 @@ func TestScaleRefuses(t *testing.T) {
 		{"fabric: {radix: 64}", "cluster.nodes=260", "s.yaml:3: scale.fabric: 260 servers need 65 leaves, and a spine of 64 ports reaches no more than 64"},
 		{"fabric: {radix: 8}", "", "scale.fabric: no number of servers that divides 20 fills a leaf of 8 ports with whole uplinks: one server takes 8 ports and 8 for uplinks (oversubscription 1)"},
 		{"fabric: {radix: 64, nodes_per_leaf: 3}", "", "scale.fabric: 20 servers do not fill leaves of nodes_per_leaf 3 evenly"},
-		{"fabric: {radix: 64, nodes_per_leaf: 5}", "", "scale.fabric: 5 servers take 40 ports of a leaf and 40 for uplinks (oversubscription 1): they must be whole and at most 64 in all"},
+		{"fabric: {radix: 64, nodes_per_leaf: 5}", "", "scale.fabric: nodes_per_leaf 5 takes 40 ports of a leaf and 40 for uplinks (oversubscription 1): they must be whole and at most 64 in all"},
 		{"fabric: {radix: 64, nodes_per_leaf: 1}", "cluster.oversubscription=3", "8 ports of a leaf and 2.667 for uplinks"},
 		{"fabric: {radix: 64}", "cluster.nodes=0", "cluster.nodes: 0 servers; use 1 to"},
 		{"gpus: {prefill: 1, decode: 1}", "", "s.yaml:3: scale.gpus: 1 of 2 parts of 160 GPUs are 80 GPUs for prefill, which are no whole instances of 32 (tp 4 x dp 8)"},

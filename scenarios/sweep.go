@@ -176,9 +176,9 @@ func readSweep(v config.Value, ps *config.Problems) (s Sweep) {
 // label or a list of them.
 func readSkip(v config.Value, axes []Axis, ps *config.Problems) (all []Combination) {
 	const at = sweepKey + ".skip"
-	const form = "a list such as [{cluster.nodes: [64, 128], network: packet}]"
+	const form = "{cluster.nodes: [64, 128], network: packet}"
 	if !v.IsList() {
-		complain(ps, at, v, "expected %s, found %s", form, v.Found())
+		complain(ps, at, v, "expected a list such as [%s], found %s", form, v.Found())
 		return nil
 	}
 	names := make([]string, len(axes))
@@ -186,8 +186,11 @@ func readSkip(v config.Value, axes []Axis, ps *config.Problems) (all []Combinati
 		names[i] = axes[i].Name
 	}
 	for i, item := range v.Items() {
-		if !item.IsMapping() || len(item.Keys()) == 0 {
-			complain(ps, fmt.Sprintf("%s[%d]", at, i), item, "expected %s, found %s", form, item.Found())
+		if where := fmt.Sprintf("%s[%d]", at, i); !item.IsMapping() {
+			complain(ps, where, item, "expected a combination such as %s, found %s", form, item.Found())
+			continue
+		} else if len(item.Keys()) == 0 {
+			complain(ps, where, item, "names no axis, and so would leave out every point; write such as %s", form)
 			continue
 		}
 		var c Combination
@@ -243,7 +246,9 @@ func readAxes(v config.Value, ps *config.Problems) (axes []Axis) {
 	switch {
 	case v.IsMapping():
 		for _, name := range v.Keys() {
-			axes = append(axes, readAxis(name, v.Get(name), ps))
+			if x := v.Get(name); !x.IsNull() { // null takes away what is inherited
+				axes = append(axes, readAxis(name, x, ps))
+			}
 		}
 	case v.IsList():
 		for i, item := range v.Items() {

@@ -68,6 +68,17 @@ sweep:
 	require.NoError(t, err)
 	require.Equal(t, want, axes(list.Sweep))
 
+	// null takes away an axis, of a file that is extended above all.
+	less, err := open(t, `
+sweep:
+  axes:
+    cluster.nodes: [4, 8, 16, 3]
+    decode.overlap: null
+    net: null
+`)
+	require.NoError(t, err)
+	require.Equal(t, want[:4], axes(less.Sweep))
+
 	// A scenario with axes is also one without.
 	c, err := mapping.Scenario()
 	require.NoError(t, err)
@@ -139,12 +150,13 @@ func TestSweepRefuses(t *testing.T) {
 		{"sweep: {axes: [{label: a, values: [1]}]}\n", "sweep.axes[0].values: expected a mapping"},
 		{"sweep: {axes: [{key: 3, values: [1]}]}\n", "sweep.axes[0]: expected text, found 3"},
 		{"sweep: {axes: {a: [1]}, skip: {a: 1}}\n", "sweep.skip: expected a list such as"},
-		{"sweep: {axes: {a: [1]}, skip: [a]}\n", "sweep.skip[0]: expected a list such as"},
-		{"sweep: {axes: {a: [1]}, skip: [{}]}\n", "sweep.skip[0]: expected a list such as"},
+		{"sweep: {axes: {a: [1]}, skip: [a]}\n", "sweep.skip[0]: expected a combination such as {cluster.nodes: [64, 128], network: packet}, found"},
+		{"sweep: {axes: {a: [1]}, skip: [{}]}\n", "sweep.skip[0]: names no axis, and so would leave out every point; write such as {"},
 		{"sweep: {axes: {abc: [1]}, skip: [{abd: 1}]}\n", "sweep.skip[0].abd: there is no axis abd; did you mean abc?"},
 		{"sweep: {axes: {a: [1]}, skip: [{a: 1}, {a: [1, 2]}]}\n", "sweep.skip[1].a: a has no value 2"},
 		{"sweep: {axes: {a: [1]}, skip: [{a: []}]}\n", "sweep.skip[0].a: no values"},
 		{"sweep: {skip: [{a: 1}]}\n", "there is no axis a"},
+		{"sweep: {axes: {a: }}\n", "expected a list of values"},
 	} {
 		_, err := open(t, c.text)
 		require.ErrorContains(t, err, c.want, c.text)

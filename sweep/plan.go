@@ -26,7 +26,7 @@ type Request struct {
 	// Set is assignments "a.b=c" for every point.
 	Set []string
 	// Axes are "key=value,value": each replaces the scenario's axis of that name,
-	// or is added as the last.
+	// or is added as the last. Of a labelled axis they choose values.
 	Axes []string
 	// Mode is scenarios.ModeProduct or ModeZip; "" is the scenario's, or product.
 	Mode string
@@ -98,12 +98,32 @@ func (p *Plan) addAxes(texts []string, ps *config.Problems) {
 			continue
 		}
 		seen[a.Name] = true
-		if i := slices.IndexFunc(p.Axes, func(b scenarios.Axis) bool { return b.Name == a.Name }); i >= 0 {
-			p.Axes[i] = a
-		} else {
+		i := slices.IndexFunc(p.Axes, func(b scenarios.Axis) bool { return b.Name == a.Name })
+		switch {
+		case i < 0:
 			p.Axes = append(p.Axes, a)
+		case p.Axes[i].Labelled:
+			p.Axes[i] = p.choose(p.Axes[i], a, ps)
+		default:
+			p.Axes[i] = a
 		}
 	}
+}
+
+// choose keeps those values of a labelled axis that the other one names, in its
+// order.
+func (p *Plan) choose(from, names scenarios.Axis, ps *config.Problems) scenarios.Axis {
+	chosen := from
+	chosen.Values, chosen.Where = nil, names.Where
+	for _, name := range names.Labels() {
+		i := slices.Index(from.Labels(), name)
+		if i < 0 {
+			p.refuse(ps, names, "the scenario's axis has no value %s%s (values: %s)", name, config.Suggest(name, from.Labels()), strings.Join(from.Labels(), ", "))
+			continue
+		}
+		chosen.Values = append(chosen.Values, from.Values[i])
+	}
+	return chosen
 }
 
 func (p *Plan) refuse(ps *config.Problems, a scenarios.Axis, format string, args ...any) {

@@ -77,6 +77,12 @@ func TestPoints(t *testing.T) {
 	require.Equal(t, 8, len(p.Points))
 	require.Equal(t, "1 shared_expert f 1.1", points(p)[1])
 
+	// Of an axis of labels it chooses values.
+	chosen := plan(t, axes, Request{Axes: []string{"net=i", "decode.overlap=none"}})
+	require.Equal(t, []string{"1 none i", "2 none i"}, points(chosen))
+	chosen = plan(t, axes, Request{Axes: []string{"net=i,f", "kv.qps=1", "decode.overlap=none"}})
+	require.Equal(t, []string{"1 none i", "1 none f"}, points(chosen))
+
 	// Every point is what its settings say.
 	for i := range p.Points {
 		s, err := p.Scenario(i)
@@ -126,6 +132,7 @@ func TestPlanRefuses(t *testing.T) {
 		{"sweep: {axes: [{key: kv.qps, values: [1]}, {key: kv.qps, values: [2]}]}\n", Request{}, "there are two axes of this name"},
 		{"", Request{Axes: []string{"kv.qps=1"}, Set: []string{"kv.qps=2"}}, "sets kv.qps, so --set kv.qps=2 would do nothing"},
 		{"", axes("kv.qps="), "no values"},
+		{"sweep: {axes: {net: {flow: {kv.qps: 1}, b: {kv.qps: 2}}}}\n", axes("net=b,flw"), "--axis net=b,flw: net: the scenario's axis has no value flw; did you mean flow? (values: flow, b)"},
 		{"sweep: {axes: {kv.qps: []}}\n", Request{}, "an axis without values"},
 		{"", axes("seed=1,2"), "seed cannot vary; for repetitions ask for replications"},
 		{"", axes("replication=1,2"), "replication cannot vary"},

@@ -48,6 +48,9 @@ func (v Value) IsMapping() bool { return v.n != nil && v.n.kind == mapping }
 func (v Value) IsList() bool    { return v.n != nil && v.n.kind == sequence }
 func (v Value) IsScalar() bool  { return v.n != nil && v.n.kind == scalar }
 
+// IsNull tells a null that is written out, which is not the same as nothing.
+func (v Value) IsNull() bool { return v.IsScalar() && v.n.tag == "!!null" && v.n.text != "" }
+
 // Text is a scalar as written, without quotes, or "" for anything else. quoted
 // tells a number that is text because it was written in quotes.
 func (v Value) Text() (text string, quoted bool) {
