@@ -85,34 +85,46 @@ var small = map[string][]string{
 	"azure-replay":            {"workload.trace.path=../workload/testdata/azure_2023.csv"},
 }
 
+// plain are the runs of small scenarios as they are, which several tests look at.
+var plain = map[string]*Result{}
+
+func plainRun(t *testing.T, name string) *Result {
+	if plain[name] == nil {
+		plain[name] = run(t, load(t, name, small[name]...))
+	}
+	return plain[name]
+}
+
 func TestEveryLibraryScenarioRuns(t *testing.T) {
 	for _, name := range scenarios.Names() {
 		t.Run(name, func(t *testing.T) {
 			require.Contains(t, small, name, "add the scenario to this test")
-			r := run(t, load(t, name, small[name]...))
+			r := plainRun(t, name)
 			require.Positive(t, r.Summary.Completed)
 			require.Equal(t, r.Summary.RequestsArrived, r.Summary.Completed, "all finish")
 		})
 	}
 }
 
-// The same scenario twice, and through a plain heap instead of the fast queue,
-// is the same run, event for event.
+// quickly leaves out all but two of the small scenarios in short mode.
+func quickly(t *testing.T, name string) {
+	if testing.Short() && name != "llama-3.1-70b-h800-pd" && name != "qwen3-30b-a3b-h20" {
+		t.Skip("with -short two scenarios do")
+	}
+}
+
+// The same scenario a second time, through a plain heap instead of the fast queue,
+// is the same run, event for event. That another seed is another run is among what
+// every key does.
 func TestRunsRepeat(t *testing.T) {
 	for name, set := range small {
-		if testing.Short() && name != "llama-3.1-70b-h800-pd" && name != "qwen3-30b-a3b-h20" {
-			continue
-		}
 		t.Run(name, func(t *testing.T) {
-			first := run(t, load(t, name, set...))
-			again := run(t, load(t, name, set...))
+			quickly(t, name)
+			first := plainRun(t, name)
 			heap := run(t, load(t, name, set...), sim.HeapOnly())
-			require.Equal(t, first.Fingerprint, again.Fingerprint)
-			require.Equal(t, first.Requests, again.Requests)
 			require.Equal(t, first.Fingerprint, heap.Fingerprint)
+			require.Equal(t, first.Requests, heap.Requests)
 			require.Equal(t, summary(t, first), summary(t, heap))
-			other := run(t, load(t, name, append(set, "seed=2")...))
-			require.NotEqual(t, first.Fingerprint, other.Fingerprint)
 		})
 	}
 }
@@ -122,20 +134,13 @@ func TestRunsRepeat(t *testing.T) {
 // port at one instant leave it one after the other, so somebody has to be first.
 func TestTiesDoNotMatter(t *testing.T) {
 	for name, set := range small {
-		if testing.Short() && name != "llama-3.1-70b-h800-pd" && name != "qwen3-30b-a3b-h20" {
-			continue
-		}
 		t.Run(name, func(t *testing.T) {
-			s := load(t, name, set...)
-			if s.Network.Engine == fabric.EnginePacket {
+			quickly(t, name)
+			if load(t, name, set...).Network.Engine == fabric.EnginePacket {
 				t.Skip("ties are decided in queues")
 			}
-			want := run(t, s)
-			seeds := uint64(5)
-			if testing.Short() {
-				seeds = 2
-			}
-			for seed := range seeds {
+			want := plainRun(t, name)
+			for seed := range uint64(3) {
 				got := run(t, load(t, name, set...), sim.ShuffleTies(seed))
 				require.Equal(t, want.Requests, got.Requests)
 				require.Equal(t, summary(t, want), summary(t, got))

@@ -73,6 +73,7 @@ var everyKey = []change{
 	{key: "description", value: "x", does: idle, why: "it is for the reader"},
 	{key: "seed", value: "2", does: changes},
 	{key: "seed", value: "2", does: changes, on: "network.ecmp_seed=5"},
+	{key: "seed", value: "2", does: changes, in: "packet"},
 	{key: "replication", value: "1", does: changes},
 	{key: "replication", value: "1", does: changes, on: "network.engine=ideal"},
 	{key: "replication", value: "1", does: changes, in: "packet"},

@@ -12,7 +12,11 @@ import (
 
 // routingKeys has each key under moe.routing of a pool.
 func routingKeys(pool string) (out []change) {
-	const zipf = "popularity:_{kind:_zipf,_alpha:_1},_sample_layers:_2"
+	// Layers that are alike are worked out once.
+	const (
+		zipf  = "popularity:_{kind:_zipf,_alpha:_1,_same_layers:_true},_sample_layers:_2"
+		apart = "popularity:_{kind:_zipf,_alpha:_1},_sample_layers:_2"
+	)
 	add := func(key, value, does, routing, why string) {
 		c := change{key: pool + ".moe.routing" + key, value: value, does: does, why: why}
 		if routing != "" {
@@ -29,7 +33,7 @@ func routingKeys(pool string) (out []change) {
 	out[len(out)-1].does, out[len(out)-1].says = refused, "popularity.path: is only for kind file"
 	add(".popularity.alpha", "1.5", changes, zipf, "")
 	add(".popularity.path", "WEIGHTS2", changes, "popularity:_{kind:_file,_path:_WEIGHTS1},_sample_layers:_2", "")
-	add(".popularity.same_layers", "true", changes, zipf, "")
+	add(".popularity.same_layers", "true", changes, apart, "")
 	add(".choice", "expert", changes, zipf, "")
 	add(".group_choice", "random", idle, zipf, "the model has no groups")
 	add(".capacity_factor", "1", changes, zipf, "")
