@@ -177,8 +177,27 @@ func OpenProfile(ref string) (p *Profile, file []byte, err error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("%q is not a known GPU%s", ref, config.Suggest(ref, Profiles()))
 	}
-	p, err = ReadProfile(name, data)
+	p, err = catalogued(name, data)
 	return p, nil, err
+}
+
+// read has the profiles of the catalogue that were asked for, by file: a scenario
+// asks several times.
+var read sync.Map
+
+// catalogued is ReadProfile of a file of the catalogue. What the profile refers to
+// is not to be changed.
+func catalogued(name string, data []byte) (*Profile, error) {
+	known, ok := read.Load(name)
+	if !ok {
+		p, err := ReadProfile(name, data)
+		if err != nil {
+			return nil, err
+		}
+		known, _ = read.LoadOrStore(name, p)
+	}
+	p := *known.(*Profile)
+	return &p, nil
 }
 
 // IsProfilePath tells the path of a profile file from the name of a GPU: it has a
