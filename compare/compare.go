@@ -26,8 +26,8 @@ type Request struct {
 	// Refs are names or paths of scenarios: two or more, or one with Vary.
 	Refs []string
 	// Vary is "key=value,value", each a key of the scenario, or the name of one of
-	// its axes (sweep.axes). Several go together: the first values are A, the second
-	// ones B.
+	// its axes (sweep.axes), with "=label,label" for some of its values. Several go
+	// together: the first values are A, the second ones B.
 	Vary []string
 	// Set is assignments "a.b=c" for all.
 	Set []string
@@ -195,7 +195,7 @@ func axesOf(r Request, study *scenarios.Study) (axes []scenarios.Axis, err error
 // axisOf is an axis of the command line, or one of the scenario by its name.
 func axisOf(text string, study *scenarios.Study) (scenarios.Axis, error) {
 	if strings.Contains(text, "=") {
-		return scenarios.ParseAxis(text)
+		return study.ParseAxis(text)
 	}
 	var names []string
 	for _, a := range study.Sweep.Axes {

@@ -265,6 +265,8 @@ func TestNewRefuses(t *testing.T) {
 		{Request{Refs: []string{a}, Vary: []string{"seed=1,2"}}, "seed cannot vary; all have the same random numbers"},
 		{Request{Refs: []string{a}, Vary: []string{"kv.qps=1,2"}, Set: []string{"kv.qps=3"}}, "varies, so --set kv.qps=3 would do nothing"},
 		{Request{Refs: []string{a}, Vary: []string{"nett"}}, "--vary nett: write key=value,value, or the name of an axis of the scenario; did you mean net?"},
+		{Request{Refs: []string{a}, Vary: []string{"net=ideel,flow"}}, "--vary net=ideel,flow: net: the scenario's axis has no value ideel; did you mean ideal?"},
+		{Request{Refs: []string{a}, Vary: []string{"net=flow"}}, "--vary net=flow: net: one value; write two or more"},
 		{Request{Refs: []string{a, "no-such"}}, `no scenario "no-such" in the library`},
 		{Request{Refs: []string{a, a}, Replications: -1}, "--reps -1 is not a number of replications; use 1 to 1000"},
 		{Request{Refs: []string{a, a}, Replications: 1, Limits: []string{"tgs=-1%"}}, "--fail-if needs an interval: use --reps 2 or more"},
@@ -277,6 +279,10 @@ func TestNewRefuses(t *testing.T) {
 	p := plan(t, Request{Refs: []string{a}, Vary: []string{"net"}})
 	require.Equal(t, "net=ideal", p.Variants[1].Label)
 	require.Equal(t, "ideal", p.Variants[1].Scenario.Network.Engine)
+	// Some of its values, in another order.
+	p = plan(t, Request{Refs: []string{a}, Vary: []string{"net=ideal,flow"}})
+	require.Equal(t, "net=flow", p.Variants[1].Label)
+	require.Equal(t, "flow", p.Variants[1].Scenario.Network.Engine)
 }
 
 // A run that fails is said, and the others are compared.

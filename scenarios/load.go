@@ -18,13 +18,13 @@ import (
 //go:embed library/*.yaml fabrics/*.yaml
 var files embed.FS
 
-// A shelf is one kind of ready-made scenario.
-type shelf struct{ folder, what string }
+// A shelf is one kind of ready-made scenario, with the command that runs it.
+type shelf struct{ folder, what, verb string }
 
 // The shelves: whole clusters, and fabrics alone.
 var (
-	library = shelf{"library", "scenario"}
-	fabrics = shelf{"fabrics", "fabric"}
+	library = shelf{"library", "scenario", "run"}
+	fabrics = shelf{"fabrics", "fabric", "net"}
 )
 
 // libraryPrefix marks ready-made scenarios in messages.
@@ -171,6 +171,11 @@ func (s shelf) open(ref, dir string) (file string, data []byte, err error) {
 			return libraryPrefix + ref + ".yaml", data, nil
 		}
 		hint := config.Suggest(ref, s.names())
+		for _, other := range []shelf{library, fabrics} {
+			if slices.Contains(other.names(), ref) {
+				hint = fmt.Sprintf("; it is a %s: tgssim %s %s", other.what, other.verb, ref)
+			}
+		}
 		if _, err := os.Stat(filepath.Join(dir, ref)); err == nil {
 			hint = fmt.Sprintf("; for the file write ./%s", ref)
 		}

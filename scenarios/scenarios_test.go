@@ -82,6 +82,15 @@ func TestExtends(t *testing.T) {
 	require.EqualError(t, err, "--set decode.max_batch_requests=0: decode.max_batch_requests: 0 is out of range: 1 to 65536")
 }
 
+// Who takes a fabric for a scenario, or the other way round, hears which command
+// runs it.
+func TestOnTheOtherShelf(t *testing.T) {
+	_, err := Load("ls128-incast32")
+	require.EqualError(t, err, `there is no scenario "ls128-incast32" in the library; it is a fabric: tgssim net ls128-incast32`)
+	_, err = LoadFabric("kv-incast")
+	require.EqualError(t, err, `there is no fabric "kv-incast" in the library; it is a scenario: tgssim run kv-incast`)
+}
+
 // FuzzLoad holds the whole loader to its word: any text is a scenario or a list
 // of problems that name the file.
 func FuzzLoad(f *testing.F) {

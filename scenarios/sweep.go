@@ -138,6 +138,34 @@ func ParseAxis(text string) (Axis, error) {
 	return a, ps.Err()
 }
 
+// ParseAxis reads an axis of the command line as the function does; of an axis of
+// the study whose values have labels, "network=ideal,dcqcn-ecmp", it takes those
+// that are named, in that order.
+func (s *Study) ParseAxis(text string) (Axis, error) {
+	a, err := ParseAxis(text)
+	i := slices.IndexFunc(s.Sweep.Axes, func(b Axis) bool { return b.Labelled && b.Name == a.Name })
+	if err != nil || i < 0 {
+		return a, err
+	}
+	var ps config.Problems
+	labels := s.Sweep.Axes[i].Labels()
+	chosen := Axis{Name: a.Name, Labelled: true, Where: a.Where}
+	for _, v := range a.Values {
+		x := v.Settings[0].Value
+		label, _ := x.Text()
+		if !x.IsScalar() {
+			label = x.String()
+		}
+		at := slices.Index(labels, label)
+		if at < 0 {
+			complain(&ps, a.Name, x, "the scenario's axis has no value %s%s (values: %s)", label, config.Suggest(label, labels), strings.Join(labels, ", "))
+			continue
+		}
+		chosen.Values = append(chosen.Values, s.Sweep.Axes[i].Values[at])
+	}
+	return chosen, ps.Err()
+}
+
 // readSweep reads the section sweep, and records what is wrong with it.
 func readSweep(v config.Value, ps *config.Problems) (s Sweep) {
 	if !v.IsMapping() {

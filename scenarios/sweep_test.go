@@ -129,6 +129,41 @@ func TestParseAxis(t *testing.T) {
 	}
 }
 
+// Of an axis whose values have labels the command line takes some, in its order.
+func TestLabelsOfAnAxis(t *testing.T) {
+	s, err := open(t, `
+sweep:
+  axes:
+    net:
+      flow: {network.engine: flow, kv.qps: 2}
+      "packets, one by one": {network.engine: packet}
+      none: {}
+      "8": {network.engine: ideal}
+    kv.qps: [1, 2]
+`)
+	require.NoError(t, err)
+	a, err := s.ParseAxis(`net="packets, one by one", none,8`)
+	require.NoError(t, err)
+	require.True(t, a.Labelled)
+	require.Equal(t, []string{"net: packets, one by one {network.engine=packet}", "net: none {}", "net: 8 {network.engine=ideal}"},
+		axes(Sweep{Axes: []Axis{a}}))
+	a, err = s.ParseAxis("kv.qps=7,8")
+	require.NoError(t, err)
+	require.Equal(t, []string{"7", "8"}, a.Labels(), "an axis of a key takes any value of it")
+	for text, want := range map[string]string{
+		"net=flow,idaal":       "--axis net=flow,idaal: net: the scenario's axis has no value idaal",
+		"net=flaw":             "has no value flaw; did you mean flow? (values: flow, packets, one by one, none, 8)",
+		"net=flow,flow":        "net: flow is there twice",
+		"net=packets":          "has no value packets",
+		"net={a: 1}":           "has no value {a: 1}",
+		"net=":                 "no values",
+		"nett=flow,8, none,,3": "not YAML",
+	} {
+		_, err := s.ParseAxis(text)
+		require.ErrorContains(t, err, want)
+	}
+}
+
 func TestSweepRefuses(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
 		{"sweep: 3\n", "s.yaml:2: sweep: expected a mapping with axes, skip, mode and replications, found 3"},

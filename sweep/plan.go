@@ -88,7 +88,7 @@ func New(ref string, r Request) (*Plan, error) {
 func (p *Plan) addAxes(texts []string, ps *config.Problems) {
 	seen := map[string]bool{}
 	for _, text := range texts {
-		a, err := scenarios.ParseAxis(text)
+		a, err := p.study.ParseAxis(text)
 		if err != nil {
 			ps.Nest("", err)
 			continue
@@ -98,32 +98,12 @@ func (p *Plan) addAxes(texts []string, ps *config.Problems) {
 			continue
 		}
 		seen[a.Name] = true
-		i := slices.IndexFunc(p.Axes, func(b scenarios.Axis) bool { return b.Name == a.Name })
-		switch {
-		case i < 0:
-			p.Axes = append(p.Axes, a)
-		case p.Axes[i].Labelled:
-			p.Axes[i] = p.choose(p.Axes[i], a, ps)
-		default:
+		if i := slices.IndexFunc(p.Axes, func(b scenarios.Axis) bool { return b.Name == a.Name }); i >= 0 {
 			p.Axes[i] = a
+		} else {
+			p.Axes = append(p.Axes, a)
 		}
 	}
-}
-
-// choose keeps those values of a labelled axis that the other one names, in its
-// order.
-func (p *Plan) choose(from, names scenarios.Axis, ps *config.Problems) scenarios.Axis {
-	chosen := from
-	chosen.Values, chosen.Where = nil, names.Where
-	for _, name := range names.Labels() {
-		i := slices.Index(from.Labels(), name)
-		if i < 0 {
-			p.refuse(ps, names, "the scenario's axis has no value %s%s (values: %s)", name, config.Suggest(name, from.Labels()), strings.Join(from.Labels(), ", "))
-			continue
-		}
-		chosen.Values = append(chosen.Values, from.Values[i])
-	}
-	return chosen
 }
 
 func (p *Plan) refuse(ps *config.Problems, a scenarios.Axis, format string, args ...any) {

@@ -48,7 +48,7 @@ that are not alike, 3 a significant regression beyond a limit (--fail-if).`,
 	}
 	f.scenario.register(cmd)
 	flags := cmd.Flags()
-	flags.StringArrayVar(&f.vary, "vary", nil, "vary a key of the one scenario: `a.b=c,d`, or an axis of it by name (several vary together)")
+	flags.StringArrayVar(&f.vary, "vary", nil, "vary a key of the one scenario: `a.b=c,d`, or an axis of it by name, with =label,label for some (several vary together)")
 	flags.IntVar(&f.reps, "reps", compare.DefaultReplications, "the `number` of replications of each scenario")
 	flags.StringArrayVar(&f.failIf, "fail-if", nil, "exit with 3 on a significant regression beyond a `limit`: tgs_steady=-2%, p99_ttft_ms=+50 (repeatable)")
 	flags.BoolVar(&f.force, "force", false, "compare what is not alike, with a warning")
