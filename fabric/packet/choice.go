@@ -1,6 +1,8 @@
 package packet
 
 import (
+	"math"
+
 	"github.com/tgssim/tgssim/congestion"
 	"github.com/tgssim/tgssim/internal/units"
 	"github.com/tgssim/tgssim/routing"
@@ -168,11 +170,14 @@ type pathLoads struct {
 }
 
 // PathLoad is the longest time, in picoseconds, until a link of the path would
-// have sent all that is on its way to it.
+// have sent all that is on its way to it: for ever where one is down.
 func (o *pathLoads) PathLoad(i int) (most float64) {
 	n := o.n
 	for at := o.q.paths.first + uint32(i)*uint32(o.q.paths.stride); n.routes[at] != endOfRoute; at++ {
 		pt := &n.ports[n.routes[at]]
+		if pt.down {
+			return math.Inf(1)
+		}
 		t := float64(max(0, pt.busy-o.now)) + float64(float64(n.promised[n.routes[at]])/pt.rate.BytesPerPicosecond())
 		most = max(most, t)
 	}

@@ -76,6 +76,21 @@ func TestChoicesOfPath(t *testing.T) {
 	require.InEpsilon(t, mean[PathECMP], mean[PathINT+"message"], 0.1, "flows of one message decide before they know anything")
 }
 
+// An oracle loses what is on its way over a link that fails and sends nothing more
+// there, though routing has yet to hear of it.
+func TestOracleSeesFailures(t *testing.T) {
+	s := chosen(t, PathOracle, "")
+	s.Packet.Faults = []Fault{{Link: "leaf0>spine3", At: 30 * sim.Microsecond, Rate: 0}}
+	s.Packet.FaultDetection = 100 * sim.Millisecond
+	b := newBench(t, s, build(t, ls128()))
+	b.net.Send(fabric.Message{Src: 0, Dst: 127, Bytes: 8 << 20}, b)
+	b.run()
+	lost := b.net.Counters().Dropped[DropLinkDown]
+	require.Positive(t, lost)
+	// A link of eight has an eighth of 1 us of wire before it, and one packet on it.
+	require.LessOrEqual(t, lost, int64(8))
+}
+
 // The older what a NIC knows of its paths, the worse it chooses; with nothing but
 // what acknowledgements say of its own path it does not move at all.
 func TestStaleTelemetryHurts(t *testing.T) {
