@@ -56,6 +56,7 @@ func packetKeys() []change {
 		{key: "packet.path.int.max_age", value: "20us", on: byINT},
 		{key: "packet.path.int.probe_interval", value: "20us", on: byINT},
 		{key: "packet.path.int.probe_bytes", value: "200B", on: byINT},
+		{key: "packet.path.int.silent_after", value: "15us", on: byINT + " " + fault},
 		{key: "packet.path.conga.preset", value: "paper", on: byCONGA},
 		{key: "packet.path.conga.period", value: "5us", on: byCONGA},
 		{key: "packet.path.conga.alpha", value: "0.9", on: byCONGA},

@@ -254,6 +254,7 @@ func TestRoutingConfigs(t *testing.T) {
 		"gain":           func(c *INTConfig) { c.Gain = 0 },
 		"max_age":        func(c *INTConfig) { c.MaxAge = 0 },
 		"probe_interval": func(c *INTConfig) { c.ProbeInterval = 1 },
+		"silent_after":   func(c *INTConfig) { c.SilentAfter = 1 },
 		"probe_bytes":    func(c *INTConfig) { c.ProbeBytes = 0 },
 	} {
 		c := DefaultINT()

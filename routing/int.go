@@ -21,6 +21,7 @@ type INT struct {
 	maxAge  sim.Time
 	probe   sim.Time
 	bytes   units.Bytes
+	silence sim.Time
 }
 
 // NewINT makes the constants. It fails when c is not valid.
@@ -30,7 +31,7 @@ func NewINT(c INTConfig) (*INT, error) {
 	}
 	return &INT{
 		per: c.Per, gap: c.FlowletGap, margin: c.Margin, hold: c.Hold, choices: c.Choices, levels: float64(c.Levels), damped: c.Damped,
-		gain: c.Gain, maxAge: c.MaxAge, probe: c.ProbeInterval, bytes: c.ProbeBytes,
+		gain: c.Gain, maxAge: c.MaxAge, probe: c.ProbeInterval, bytes: c.ProbeBytes, silence: c.SilentAfter,
 	}, nil
 }
 
@@ -41,15 +42,21 @@ type PathState struct {
 	rate  units.Rate // of its slowest link; 0 is not known
 	taken sim.Time   // when the switches said so; valid when known
 	asked sim.Time   // when the last probe left; valid when probed
+	waits sim.Time   // when the first probe left that nothing has answered; valid when waiting
 	known bool
 	// probed is whether a probe has left.
 	probed bool
+	// waiting is whether one has that nothing has answered.
+	waiting bool
 	// down is whether the path has failed.
 	down bool
 }
 
 // SetDown takes a path out of service or back.
-func (p *PathState) SetDown(down bool) { p.down, p.known = down, p.known && !down }
+func (p *PathState) SetDown(down bool) {
+	p.waiting = p.waiting && down == p.down
+	p.down, p.known = down, p.known && !down
+}
 
 // SetRate is the rate of the slowest link of a path, as switches stamp it. Paths are
 // drawn, and taken by the hash, in proportion: where nobody sends, a slow path looks
@@ -69,11 +76,17 @@ func (c *INT) Observe(p *PathState, taken sim.Time, load float64) {
 		p.load = float64((1-c.gain)*p.load) + float64(c.gain*load)
 	}
 	p.known, p.taken = true, taken
+	p.waiting = p.waiting && taken < p.waits
 }
 
 // fresh says whether telemetry of a path is not too old.
 func (c *INT) fresh(p *PathState, now sim.Time) bool {
-	return p.known && !p.down && now-p.taken <= c.maxAge
+	return p.known && !c.out(p, now) && now-p.taken <= c.maxAge
+}
+
+// out says whether a path has failed: by what routing says, or by its silence.
+func (c *INT) out(p *PathState, now sim.Time) bool {
+	return p.down || p.waiting && c.silence > 0 && now-p.waits > c.silence
 }
 
 // Load is how busy a path is taken to be, and whether that is known.
@@ -87,6 +100,9 @@ func (c *INT) Load(p *PathState, now sim.Time) (load float64, ok bool) {
 func (c *INT) ProbeDue(p *PathState, now sim.Time) (units.Bytes, bool) {
 	if c.probe == 0 || p.down || p.known && now-p.taken < c.probe || p.probed && now-p.asked < c.probe {
 		return 0, false
+	}
+	if !p.waiting {
+		p.waits, p.waiting = now, true
 	}
 	p.asked, p.probed = now, true
 	return c.bytes, true
@@ -116,7 +132,7 @@ func (f *INTFlow) Path() int { return int(f.path) }
 // flees from itself.
 func (c *INT) Next(f *INTFlow, now sim.Time, paths []PathState, hash uint64, own float64, begins bool) (path int, moved bool) {
 	first := f.count == 0
-	gone := !first && (int64(f.path) >= int64(len(paths)) || paths[f.path].down)
+	gone := !first && (int64(f.path) >= int64(len(paths)) || c.out(&paths[f.path], now))
 	decide := first || gone
 	switch c.per {
 	case PerPacket:
@@ -134,7 +150,7 @@ func (c *INT) Next(f *INTFlow, now sim.Time, paths []PathState, hash uint64, own
 	at := int(f.path)
 	before := at
 	if first || gone {
-		at, own = homeOf(paths, hash), 0 // it is on no path yet
+		at, own = c.homeOf(now, paths, hash), 0 // it is on no path yet
 	}
 	if first {
 		before = at
@@ -154,10 +170,10 @@ func (c *INT) Next(f *INTFlow, now sim.Time, paths []PathState, hash uint64, own
 
 // homeOf is the path that a hash gives, among those in service if there are any, in
 // proportion to their rates.
-func homeOf(paths []PathState, hash uint64) int {
+func (c *INT) homeOf(now sim.Time, paths []PathState, hash uint64) int {
 	live, fastest, slowest := 0, units.Rate(0), units.Rate(math.MaxInt64)
 	for i := range paths {
-		if p := &paths[i]; !p.down {
+		if p := &paths[i]; !c.out(p, now) {
 			live++
 			if p.rate > 0 {
 				fastest, slowest = max(fastest, p.rate), min(slowest, p.rate)
@@ -169,7 +185,7 @@ func homeOf(paths []PathState, hash uint64) int {
 	}
 	weight := func(p *PathState) uint64 {
 		switch {
-		case p.down:
+		case c.out(p, now):
 			return 0
 		case slowest >= fastest:
 			return 1
@@ -196,7 +212,7 @@ func homeOf(paths []PathState, hash uint64) int {
 // choose is the path to take for a flow that is on path at.
 func (c *INT) choose(now sim.Time, paths []PathState, hash uint64, decision uint32, at int, own float64) int {
 	if !c.fresh(&paths[at], now) {
-		at, own = homeOf(paths, hash), 0
+		at, own = c.homeOf(now, paths, hash), 0
 		if !c.fresh(&paths[at], now) {
 			return at
 		}
@@ -220,7 +236,7 @@ func (c *INT) choose(now sim.Time, paths []PathState, hash uint64, decision uint
 	}
 	if c.choices > 0 {
 		for k := range c.choices {
-			look(homeOf(paths, mix(seed+(uint64(k)+1)*golden)))
+			look(c.homeOf(now, paths, mix(seed+(uint64(k)+1)*golden)))
 		}
 	} else {
 		for i := range paths {

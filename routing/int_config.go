@@ -71,6 +71,11 @@ type INTConfig struct {
 	// sent over it. 0 sends none: what is known comes with acknowledgements, of
 	// paths in use only.
 	ProbeInterval sim.Time `yaml:"probe_interval"`
+	// SilentAfter is how long a probe may go unanswered before its path is taken to
+	// have failed, and left until it answers (HULA, SOSR 2016, detects failures so):
+	// a round trip and an interval at least. 0 waits for routing to say so. What
+	// comes back of a path from after the probe left is an answer, too.
+	SilentAfter sim.Time `yaml:"silent_after"`
 	// ProbeBytes is a probe on the wire, each way: the least frame with preamble
 	// and gap, 84 B, and five hops of telemetry, 42 B.
 	ProbeBytes units.Bytes `yaml:"probe_bytes"`
@@ -172,6 +177,10 @@ func (c INTConfig) Validate() error {
 	within(&ps, "max_age", c.MaxAge, sim.Nanosecond, 10*sim.Second)
 	if c.ProbeInterval != 0 {
 		within(&ps, "probe_interval", c.ProbeInterval, sim.Nanosecond, 10*sim.Second)
+	}
+	if c.SilentAfter != 0 {
+		within(&ps, "silent_after", c.SilentAfter, sim.Nanosecond, 10*sim.Second)
+		ps.Require(c.ProbeInterval != 0, "silent_after", "%v without probes finds nothing out; write probe_interval, too", c.SilentAfter)
 	}
 	within(&ps, "probe_bytes", c.ProbeBytes, 1, 16384)
 	return ps.Err()

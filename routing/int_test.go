@@ -201,6 +201,60 @@ func TestProbes(t *testing.T) {
 	require.False(t, due)
 }
 
+// A path of which no probe comes back is left for those that answer, in the middle
+// of a message too, probed on, and used again when it answers. Without silent_after
+// a flow follows its hash onto it.
+func TestSilentPaths(t *testing.T) {
+	const us = sim.Microsecond
+	for _, after := range []sim.Time{0, 100 * us} {
+		c := newINT(t, "message", func(c *INTConfig) { c.SilentAfter = after })
+		paths := make([]PathState, 4)
+		home := hashTo(2, 4)
+		var f INTFlow
+		path, _ := c.Next(&f, 0, paths, home, 0, true)
+		require.Equal(t, 2, path)
+		probes := func(from, to sim.Time, answers ...int) {
+			for now := from; now <= to; now += 10 * us {
+				for i := range paths {
+					c.ProbeDue(&paths[i], now)
+				}
+				for _, i := range answers {
+					c.Observe(&paths[i], now, 0.1)
+				}
+			}
+		}
+		probes(0, 100*us, 0, 1, 3)
+		path, _ = c.Next(&f, 100*us, paths, home, 0, false)
+		require.Equal(t, 2, path, "it may still answer")
+		probes(110*us, 400*us, 0, 1, 3)
+		path, moved := c.Next(&f, 401*us, paths, home, 0, false)
+		require.Equal(t, after > 0, path != 2)
+		require.Equal(t, after > 0, moved)
+		var g INTFlow
+		path, _ = c.Next(&g, 401*us, paths, home, 0, true)
+		require.Equal(t, after > 0, path != 2, "new flows do not go there either")
+		_, due := c.ProbeDue(&paths[2], 460*us)
+		require.True(t, due)
+		c.Observe(&paths[2], 350*us, 0.1)
+		_, ok := c.Load(&paths[2], 460*us)
+		require.True(t, ok, "an answer to any of the probes will do")
+		// Where nobody answers it is the hash's, as without any telemetry.
+		clear(paths)
+		probes(1000*us, 2000*us)
+		var h INTFlow
+		path, _ = c.Next(&h, 2000*us, paths, home, 0, true)
+		require.Equal(t, 2, path)
+		// What routing takes back into service is not silent yet.
+		paths[0].SetDown(true)
+		paths[0].SetDown(false)
+		path, _ = c.Next(&h, 2001*us, paths, home, 0, true)
+		require.Equal(t, after > 0, path == 0)
+	}
+	bad := DefaultINT()
+	bad.SilentAfter, bad.ProbeInterval = 100*us, 0
+	require.ErrorContains(t, bad.Validate(), "silent_after: 100us without probes finds nothing out; write probe_interval, too")
+}
+
 // Among equals, and with choices, all paths are drawn alike, and flows with
 // different hashes draw differently.
 func TestINTDrawsAreUniform(t *testing.T) {
@@ -229,6 +283,7 @@ func TestINTProperties(t *testing.T) {
 		c := newINT(t, rapid.SampledFrom(INTPresets()).Draw(t, "preset"), func(c *INTConfig) {
 			c.Choices = rapid.IntRange(0, 3).Draw(t, "choices")
 			c.Levels = rapid.SampledFrom([]int{0, 8}).Draw(t, "levels")
+			c.SilentAfter = rapid.SampledFrom([]sim.Time{0, 20 * sim.Microsecond}).Draw(t, "silent")
 		})
 		paths := make([]PathState, rapid.IntRange(1, 9).Draw(t, "paths"))
 		hash := rapid.Uint64().Draw(t, "hash")
@@ -237,7 +292,9 @@ func TestINTProperties(t *testing.T) {
 		for range 60 {
 			now += sim.Time(rapid.Int64Range(0, int64(60*sim.Microsecond)).Draw(t, "dt"))
 			p := &paths[rapid.IntRange(0, len(paths)-1).Draw(t, "path")]
-			switch rapid.IntRange(0, 5).Draw(t, "what") {
+			switch rapid.IntRange(0, 6).Draw(t, "what") {
+			case 6:
+				c.ProbeDue(p, now)
 			case 0:
 				p.SetDown(rapid.Bool().Draw(t, "down"))
 			case 1, 2:
@@ -245,16 +302,16 @@ func TestINTProperties(t *testing.T) {
 				c.Observe(p, taken, rapid.Float64Range(0, 3).Draw(t, "load"))
 			default:
 				if last < 0 {
-					last = homeOf(paths, hash)
+					last = c.homeOf(now, paths, hash)
 				}
 				at, moved := c.Next(&f, now, paths, hash, 0, rapid.Bool().Draw(t, "begins"))
 				require.True(t, at >= 0 && at < len(paths))
 				require.Equal(t, at != last, moved)
 				some := false
 				for i := range paths {
-					some = some || !paths[i].down
+					some = some || !c.out(&paths[i], now)
 				}
-				require.True(t, !paths[at].down || !some)
+				require.True(t, !c.out(&paths[at], now) || !some)
 				last = at
 			}
 		}
@@ -431,21 +488,22 @@ func TestSourcesDoNotOscillateInStep(t *testing.T) {
 
 // Where switches have stamped that a path is slow, the hash gives it its part.
 func TestHomesBySpeed(t *testing.T) {
+	c := newINT(t, "message", nil)
 	paths := make([]PathState, 4)
 	even := make([]PathState, 4)
 	paths[1].SetRate(100 * units.Gbps)
 	paths[2].SetRate(400 * units.Gbps)
 	counts := make([]int, 4)
 	for i := range uint64(13_000) {
-		counts[homeOf(paths, mix(i))]++
-		require.Equal(t, pick(mix(i), 4), homeOf(even, mix(i)))
+		counts[c.homeOf(0, paths, mix(i))]++
+		require.Equal(t, pick(mix(i), 4), c.homeOf(0, even, mix(i)))
 	}
 	for i, want := range []float64{4000, 1000, 4000, 4000} { // what is not known counts as fast
 		require.InEpsilon(t, want, counts[i], 0.1, "path %d", i)
 	}
 	paths[3].SetDown(true)
 	for i := range uint64(1000) {
-		require.NotEqual(t, 3, homeOf(paths, mix(i)))
+		require.NotEqual(t, 3, c.homeOf(0, paths, mix(i)))
 	}
 }
 
@@ -478,7 +536,7 @@ func TestOracleTies(t *testing.T) {
 }
 
 func TestINTState(t *testing.T) {
-	require.Equal(t, uintptr(40), unsafe.Sizeof(PathState{}))
+	require.Equal(t, uintptr(48), unsafe.Sizeof(PathState{}))
 	require.Equal(t, uintptr(24), unsafe.Sizeof(INTFlow{}))
 	c := newINT(t, "packet", nil)
 	paths := loads(c, 0, 0.1, 0.2, 0.3, 0.4)

@@ -54,6 +54,9 @@ func adversary(t *rapid.T) (topology.Config, Settings) {
 	p.Path.FlowletGap, p.Path.MaxPaths = us("gap", 0, 3), one("paths", 1, 2, 128)
 	p.Path.INT.Per = rapid.SampledFrom([]string{routing.PerFlowlet, routing.PerMessage, routing.PerPacket}).Draw(t, "per")
 	p.Path.INT.FlowletGap, p.Path.INT.ProbeInterval = us("int gap", 0, 3), us("probes", 0, 30)
+	if p.Path.INT.ProbeInterval > 0 {
+		p.Path.INT.SilentAfter = us("silent", 0, 100)
+	}
 	if congestion.NeedsOf(s.Congestion).OnePath && p.Path.reorders() {
 		s.Congestion.Algorithm = "none"
 	}

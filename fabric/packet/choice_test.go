@@ -91,6 +91,31 @@ func TestOracleSeesFailures(t *testing.T) {
 	require.LessOrEqual(t, lost, int64(8))
 }
 
+// An AllToAll loses an uplink of four, and routing is not told for 10 ms. Who waits
+// for it is stuck until a retransmission after that; with silent_after flows leave
+// the path that answers no probe, and the first retransmission, after 1 ms, arrives.
+func TestSilenceTellsOfFailures(t *testing.T) {
+	c := bare(16, 4, 4)
+	c.LinkDelay = sim.Microsecond
+	g := build(t, c)
+	last := func(per string, silent sim.Time) float64 {
+		s := chosen(t, PathINT, per)
+		s.Packet.Path.INT.SilentAfter = silent
+		s.Packet.Faults = []Fault{{Link: "leaf0>spine0", At: 20 * sim.Microsecond, Rate: 0}}
+		s.Packet.FaultDetection = 10 * sim.Millisecond
+		b := newBench(t, s, g)
+		for _, m := range allPairs(16) {
+			m.Bytes = 256 << 10
+			b.net.Send(m, b)
+		}
+		return summarise(b.run()).max
+	}
+	for _, per := range []string{"message", "packet"} {
+		require.Greater(t, last(per, 0), 10_000., per)
+		require.Less(t, last(per, 100*sim.Microsecond), 2_000., per)
+	}
+}
+
 // The older what a NIC knows of its paths, the worse it chooses; with nothing but
 // what acknowledgements say of its own path it does not move at all.
 func TestStaleTelemetryHurts(t *testing.T) {
