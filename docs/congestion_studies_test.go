@@ -165,6 +165,7 @@ const (
 	selective = "packet.transport.recovery=selective-repeat"
 	gse       = "congestion.algorithm=gse"
 	hpcc      = "congestion.algorithm=hpcc"
+	forLoss   = "packet.transport.timeout=1ms"
 )
 
 // Thresholds and loss recovery are found out by queues: without any they do nothing.
@@ -179,7 +180,7 @@ func TestMistunedECN(t *testing.T) {
 	busy := congested{t, "mistuned-ecn", append(small, "prefill.instances=4", "workload.requests=24", "packet.train=8",
 		"workload.arrivals={process: at_once}", "workload.prompt={dist: fixed, tokens: 512}", "workload.output={dist: fixed, tokens: 6}")}
 	tuned, low, scheduled := busy.at(), busy.at(tooLow), busy.at(gse)
-	back, repeat := busy.at(lossy, goBackN), busy.at(lossy, selective)
+	back, repeat := busy.at(lossy, goBackN, forLoss), busy.at(lossy, selective, forLoss)
 	require.Greater(t, low("marked_share"), 3*tuned("marked_share"))
 	require.Less(t, low("pauses"), 0.8*tuned("pauses"))
 	require.Greater(t, low("mean_kv_transfer_ms"), 1.15*tuned("mean_kv_transfer_ms"))

@@ -211,6 +211,7 @@ func lossTable(t *testing.T) string {
 			{"DCQCN", nil},
 			{"DCQCN, Kmin 100 KB", marksAt(100, 400, 0.2)},
 		} {
+			c.set = append(c.set, "packet.transport.timeout=1ms")
 			for _, how := range []struct{ pfc, recovery, buffer string }{
 				{"on", packet.RecoveryGoBackN, shallow}, {"off", packet.RecoveryGoBackN, shallowLossy}, {"off", packet.RecoverySelective, shallowLossy},
 			} {

@@ -121,8 +121,9 @@ type TransportConfig struct {
 	ReorderTolerance int `yaml:"reorder_tolerance"`
 	// Timeout is the retransmission timeout without progress; it doubles with each
 	// that passes in vain, up to 64 times, and is itself again with the first
-	// progress (adaptive retransmission of ConnectX). ConWeave's IRN uses
-	// 320 us; ConnectX's least is 4.096 us x 2^n.
+	// progress (adaptive retransmission of ConnectX). RDMA has 4.096 us x 2^n, with
+	// n of 14 (67 ms) to 20 in use, since a pause of PFC is not to look like a loss;
+	// ConWeave's IRN, made for loss, has 320 us.
 	Timeout sim.Time `yaml:"timeout"`
 }
 
@@ -198,7 +199,7 @@ func DefaultConfig() Config {
 		},
 		Transport: TransportConfig{
 			WindowBDP: 1.25, AckBytes: 86, AckEvery: 4, Recovery: RecoveryAuto,
-			ReorderWindow: 1024, Timeout: 1 * sim.Millisecond,
+			ReorderWindow: 1024, Timeout: 67 * sim.Millisecond,
 		},
 		NIC:            NICConfig{DrainBuffer: 4 * units.MiB},
 		Queues:         QueueConfig{Mode: "shared", KVWeight: 1, EPWeight: 1, ControlPriority: 6, KVPriority: 3, EPPriority: 4},

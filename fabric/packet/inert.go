@@ -87,7 +87,7 @@ func (n *Network) Advice() (list []string) {
 	}
 	if k := &n.count; k.Timeouts > 0 && k.lost() == 0 {
 		list = append(list, fmt.Sprintf("packet.transport.timeout, %v, is shorter than what packets wait in queues and behind pauses: it expired %d times "+
-			"though none was lost; NICs are often set to 67 ms", p.Transport.Timeout, k.Timeouts))
+			"though none was lost; the default is 67 ms", p.Transport.Timeout, k.Timeouts))
 	}
 	if n.count.Pauses > 0 && congestion.NeedsOf(c).Marks && n.pauseAlone < n.leastKmin {
 		list = append(list, fmt.Sprintf("congestion.ecn hardly acts: one port is paused at %s, before its packets queue to the least kmin, %s; "+

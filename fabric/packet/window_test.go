@@ -58,7 +58,7 @@ func TestSelectiveRepeatStaysInTheReorderWindow(t *testing.T) {
 		s.Congestion.Algorithm = algorithm
 		s.Congestion.Buffer.Lossless, s.Congestion.Buffer.Size = nil, 2*units.MiB
 		s.Packet.Transport.Recovery, s.Packet.Transport.ReorderWindow = RecoverySelective, 256
-		s.Packet.Transport.WindowBDP = 0
+		s.Packet.Transport.WindowBDP, s.Packet.Transport.Timeout = 0, sim.Millisecond
 		b := newBench(t, s, build(t, star(senders+1, 400*units.Gbps)))
 		for i := range senders {
 			b.net.Send(fabric.Message{Src: topology.GPU(1 + i), Bytes: packets * 4096}, b)
