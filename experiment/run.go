@@ -137,9 +137,13 @@ func (b *Simulation) notes(usage []serving.PoolUsage) (notes []string) {
 		notes = append(notes, "The prompts share prefixes, and no cache makes use of it: prefix caching is not modelled.")
 	}
 	for i, p := range []serving.PoolConfig{c.Prefill, c.Decode} {
-		if p.Overlap == serving.OverlapTwoBatch && usage[i].Steps > 0 && usage[i].TwoBatchSteps == 0 {
+		switch u := &usage[i]; {
+		case u.Steps == 0:
+		case p.Overlap == serving.OverlapTwoBatch && u.TwoBatchSteps == 0:
 			notes = append(notes, fmt.Sprintf("%s.overlap two_batch changed nothing: no step had overlap_min_tokens (%d) tokens on a rank and a fabric to hide.",
-				usage[i].Pool, p.OverlapMinTokens))
+				u.Pool, p.OverlapMinTokens))
+		case p.Overlap == serving.OverlapSingle && u.Volume.Combine.Runs == 0:
+			notes = append(notes, fmt.Sprintf("%s.overlap single_batch changed nothing: no step had a dispatch and combine.", u.Pool))
 		}
 	}
 	s := b.Scenario

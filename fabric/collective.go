@@ -292,16 +292,27 @@ func (c *collective) SetUnits(units []int64) {
 	c.stale = c.stale || !slices.Equal(c.next, c.units)
 }
 
-// Start begins a run. It panics when one is under way.
-func (c *collective) Start(startup sim.Time, tag uint64, to Receiver) {
-	n := c.net
-	j := &n.jobs[c.id]
-	if j.live {
+// prepare puts the units of the next run into effect.
+func (c *collective) prepare() {
+	if c.net.jobs[c.id].live {
 		panic(fmt.Sprintf("fabric: collective %q started while it runs", c.name))
 	}
 	if c.stale {
 		c.reload()
 	}
+}
+
+// Latency is that of the next run.
+func (c *collective) Latency() sim.Time {
+	c.prepare()
+	return c.latency
+}
+
+// Start begins a run. It panics when one is under way.
+func (c *collective) Start(startup sim.Time, tag uint64, to Receiver) {
+	c.prepare()
+	n := c.net
+	j := &n.jobs[c.id]
 	*j = job{
 		to: to, tag: tag, posted: n.engine.Now(), post: startup,
 		latency: c.latency, milli: c.milli, class: c.class, live: true,

@@ -109,6 +109,9 @@ type Collective interface {
 	// Start begins a run: after startup (kernel and posting latency) all pairs
 	// send at once; the receiver hears when the last byte has arrived.
 	Start(startup sim.Time, tag uint64, to Receiver)
+	// Latency is what the next run takes beside its start-up and its bytes, as its
+	// Delivery has it. It panics while one is under way.
+	Latency() sim.Time
 	// Repeat books so many further runs of the size of the last one as sent and
 	// delivered: in the totals, and on the links that a run's bytes take. Nothing
 	// moves and nobody hears of it: it is for whoever skips runs that would be like

@@ -56,8 +56,8 @@ type PoolConfig struct {
 	MaxBatchTokens int `yaml:"max_batch_tokens,omitempty"`
 	// MaxBatchRequests is the most requests that one rank runs in one step.
 	MaxBatchRequests int `yaml:"max_batch_requests"`
-	// Overlap is none, shared_expert, single_batch (low-latency mode only) or
-	// two_batch.
+	// Overlap is none, shared_expert, single_batch (decode in low-latency mode only)
+	// or two_batch.
 	Overlap string `yaml:"overlap"`
 	// OverlapMinTokens is the fewest tokens of the busiest rank (query tokens, with
 	// MTP) for which two_batch splits a step; below it the step runs as
@@ -220,8 +220,11 @@ func (c PoolConfig) validate(prefill bool) error {
 	ps.Require(!prefill || c.SendRecv == 0, "send_recv", "applies to decode only; remove it")
 	choice(&ps, "router", c.Router, Routers)
 	choice(&ps, "overlap", c.Overlap, Overlaps)
-	ps.Require(c.Overlap != OverlapSingle || c.MoE.Mode == collective.ModeLowLatency, "overlap",
-		"single_batch needs moe.mode low_latency, whose combine sends expert by expert; it is %s", c.MoE.Mode)
+	if c.Overlap == OverlapSingle {
+		ps.Require(!prefill, "overlap", "single_batch applies to decode only; use %s or %s", OverlapShared, OverlapTwoBatch)
+		ps.Require(prefill || c.MoE.Mode == collective.ModeLowLatency, "overlap",
+			"single_batch needs moe.mode low_latency, whose combine sends expert by expert; it is %s", c.MoE.Mode)
+	}
 	ps.Require(c.OverlapMinTokens >= 0 && c.OverlapMinTokens <= 1<<20, "overlap_min_tokens",
 		"%d is out of range: 0 to %d", c.OverlapMinTokens, 1<<20)
 	ps.Nest("moe", c.MoE.Validate())

@@ -199,6 +199,13 @@ func (c *fakeCollective) Start(startup sim.Time, tag uint64, to fabric.Receiver)
 	})
 }
 
+func (c *fakeCollective) Latency() sim.Time {
+	if c.running {
+		panic("asked for the latency in the middle of a run")
+	}
+	return c.n.ideal(c.combine, c.most) / 4
+}
+
 // Repeat counts runs that are not simulated.
 func (c *fakeCollective) Repeat(times int64, _ sim.Time) {
 	if c.running || c.most == 0 || times < 0 {

@@ -46,5 +46,8 @@ func (m *measured) Start(_ sim.Time, tag uint64, to fabric.Receiver) {
 	m.c.engine.At(m.delivery.Arrived, m.c.handler, kindMeasuredDone, m.number)
 }
 
+// Latency is part of the fixed time.
+func (m *measured) Latency() sim.Time { return 0 }
+
 // Repeat books nothing: there are no bytes.
 func (m *measured) Repeat(int64, sim.Time) {}

@@ -225,11 +225,17 @@ func (a *audit) price(b batch) (p price) {
 // combineHalves is what a combine in two halves takes beyond the rest of the experts,
 // which goes on beside the first.
 func (a *audit) combineHalves(p *price, layers sim.Time, most int64, rest sim.Time) sim.Time {
-	beyond := max(0, a.communicate(p, layers, true, true, (most+1)/2, 1)-rest)
-	if most > 1 {
-		beyond += a.communicate(p, layers, true, false, most/2, 1)
+	first := a.communicate(p, layers, true, true, (most+1)/2, 1)
+	if most < 2 {
+		return max(0, first-rest)
 	}
-	return beyond
+	second := a.communicate(p, layers, true, false, most/2, 1)
+	if a.cfg.MoE.Timing != collective.TimingMeasured { // its bytes follow those of the first
+		latency := min(a.s.network.ideal(true, most/2)/4, a.cfg.MoE.CombineStartup)
+		p.comm.Latency -= layers * latency
+		first -= latency
+	}
+	return max(0, first-rest) + second
 }
 
 // communicate is one dispatch or combine, or what goes on with one that has

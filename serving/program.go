@@ -98,7 +98,8 @@ var programShared = program{
 // projection works expert by expert, and once half of it is done half of the
 // results are sent while it goes on (single-batch overlap of SGLang's pull request
 // 9660). The halves of a combine are of equal bytes, and the second costs no
-// start-up: the kernel is running. It uses the collective of batch 1.
+// start-up: the kernel is running. Nor does it wait for the latency of the first:
+// see work.lead. It uses the collective of batch 1.
 //
 //	compute: in out shared   experts experts .
 //	comm:           dispatch         combine combine

@@ -50,6 +50,12 @@ func drawCost(t *rapid.T, moe int) fakeCost {
 	return c
 }
 
+// drawOverlap draws one that the pool may have in its default mode.
+func drawOverlap(t *rapid.T, prefill bool) string {
+	valid := func(overlap string) bool { return !prefill || overlap != OverlapSingle }
+	return rapid.SampledFrom(Overlaps).Filter(valid).Draw(t, "overlap")
+}
+
 func drawPool(t *rapid.T, name string, c *PoolConfig, moe int) {
 	draw := func(what string, from, to int) int { return rapid.IntRange(from, to).Draw(t, name+" "+what) }
 	c.Instances = draw("instances", 1, 2)
@@ -60,10 +66,7 @@ func drawPool(t *rapid.T, name string, c *PoolConfig, moe int) {
 	}
 	c.Router = rapid.SampledFrom(Routers).Draw(t, name+" router")
 	c.MaxBatchRequests = draw("batch", 1, 6)
-	c.Overlap = rapid.SampledFrom(Overlaps).Draw(t, name+" overlap")
-	if c.Overlap == OverlapSingle {
-		c.MoE.Mode = collective.ModeLowLatency
-	}
+	c.Overlap = drawOverlap(t, name == poolPrefill)
 	c.OverlapMinTokens = draw("overlap from", 0, 6)
 	c.CommStretch = []float64{1, 1.5, 2}[draw("stretch", 0, 2)]
 	c.MoE.Imbalance = []float64{1, 1.5}[draw("imbalance", 0, 1)]

@@ -178,7 +178,7 @@ func TestRoutedProperties(t *testing.T) {
 		tp := rapid.SampledFrom([]int{1, 2}).Draw(t, "tp")
 		for _, c := range []*PoolConfig{&s.config.Prefill, &s.config.Decode} {
 			c.TP, c.DP = tp, 8/tp
-			c.Overlap = rapid.SampledFrom(Overlaps).Draw(t, "overlap")
+			c.Overlap = drawOverlap(t, c == &s.config.Prefill)
 			c.OverlapMinTokens = 2
 			if c.MoE.Mode = collective.ModeLowLatency; c.Overlap != OverlapSingle {
 				c.MoE.Mode = rapid.SampledFrom(collective.Modes).Draw(t, "mode")

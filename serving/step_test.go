@@ -111,23 +111,26 @@ func TestTwoBatchDecodeStep(t *testing.T) {
 }
 
 // Two requests on each rank. In 30, out 2, shared 20, experts 60 and dispatch
-// 100 us; a combine 100 us for each half, and 4 to start:
+// 100 us; a combine 100 us for each half, of which 25 are latency, and 40 to start.
+// The bytes of the second half follow those of the first, from 297 us on:
 //
 //	in 0-30 out 30-32 shared 32-52 experts 132-182 182-192
-//	        dispatch 32-132        combine 182-286 286-386
+//	        dispatch 32-132        combine 182-297 297-397
 func TestSingleBatchStep(t *testing.T) {
 	s := moeSetup(requests(at(0, 5, 1), at(0, 5, 1), at(0, 5, 1), at(0, 5, 1)))
 	s.decode.moe, s.decode.experts = 2, 60*us
-	s.config.Decode.Overlap, s.config.Decode.MoE.CombineStartup = OverlapSingle, 4*us
+	s.config.Decode.Overlap, s.config.Decode.MoE.CombineStartup = OverlapSingle, 40*us
 	o := s.run(t)
 	st := o.steps[len(o.steps)-1]
 	require.Equal(t, 4, st.Requests)
-	require.Equal(t, 2*386*us+5*us, st.End-st.Start)
+	require.Equal(t, 2*397*us+5*us, st.End-st.Start)
 	require.Equal(t, 2*(30+2+20+60)*us+5*us, st.Compute)
 	require.Equal(t, [][]int64{{2, 2}, {1, 1}, {1, 1}}, o.network.units[len(o.network.units)-3:])
 	v := o.usage[1].Volume
 	require.Equal(t, v.Dispatch.Runs, v.Combine.Runs, "halves are one combine")
-	require.Equal(t, sim.Time(v.Combine.Runs)*204*us, v.Combine.Time)
+	require.Equal(t, sim.Time(v.Combine.Runs)*215*us, v.Combine.Time)
+	require.Equal(t, sim.Time(v.Combine.Runs)*40*us, o.usage[1].Comm.Startup)
+	require.Equal(t, sim.Time(v.Combine.Runs)*(25+25)*us, o.usage[1].Comm.Latency, "of a dispatch and a combine")
 }
 
 // A step splits from overlap_min_tokens of its busiest rank on, and never one

@@ -21,6 +21,7 @@ type stepper struct {
 	ended  [numStreams]int // operations ended or skipped
 	busy   [numStreams]bool
 	layers int
+	lead   sim.Time // of the combine in two halves under way
 
 	blockedAt sim.Time
 	blockedOn part
@@ -278,7 +279,8 @@ func (s *stepper) communicate(o *op, layer int) {
 	}
 	switch c := s.work.combine[o.batch]; {
 	case !o.rest:
-		c.Start(s.work.combineStartup, uint64(s.index), s)
+		s.lead = s.work.lead()
+		c.Start(s.work.combineStartup-s.lead, uint64(s.index), s)
 	case c.none:
 		s.engine.After(0, s.handler, kindCommDone, s.index)
 	default:
@@ -286,12 +288,26 @@ func (s *stepper) communicate(o *op, layer int) {
 	}
 }
 
+// lead is by how much the first half of a combine is early, so that the bytes of
+// the second follow its own without the latency between them.
+func (w *work) lead() sim.Time {
+	if second := w.combine[1]; w.program.halves && !second.none {
+		return min(second.Latency(), w.combineStartup)
+	}
+	return 0
+}
+
 // Delivered hears from the fabric that the running dispatch or combine is
 // through. Contention on the SMs stretches what it takes on an ideal fabric;
 // what the fabric adds is not the SMs' fault.
 func (s *stepper) Delivered(d fabric.Delivery) {
-	s.acct.CommTime.heard(&d)
 	o := &s.work.program.ops[streamComm][s.ended[streamComm]%len(s.work.program.ops[streamComm])]
+	s.acct.CommTime.heard(&d)
+	if o.rest { // both halves have one start-up and one latency
+		lead := min(s.lead, d.Latency)
+		s.acct.Startup += lead
+		s.acct.Latency -= lead
+	}
 	s.acct.CommVolume.heard(o, &d, &s.work.allToAll(o).volume)
 	if extra := int64(d.Post+d.Ideal) * (s.work.stretchMilli - 1000) / 1000; extra > 0 {
 		s.engine.After(sim.Time(extra), s.handler, kindCommDone, s.index)

@@ -163,15 +163,26 @@ func (c *collective) SetUnits(units []int64) {
 	}
 }
 
-// Start begins a run. It panics when one is under way.
-func (c *collective) Start(startup sim.Time, tag uint64, to fabric.Receiver) {
-	n := c.net
-	if n.jobs[c.job].live {
+// prepare puts the units of the next run into effect.
+func (c *collective) prepare() {
+	if c.net.jobs[c.job].live {
 		panic(fmt.Sprintf("packet: collective %q started while it runs", c.name))
 	}
 	if c.stale {
 		c.reload()
 	}
+}
+
+// Latency is that of the next run.
+func (c *collective) Latency() sim.Time {
+	c.prepare()
+	return c.alone.latency
+}
+
+// Start begins a run. It panics when one is under way.
+func (c *collective) Start(startup sim.Time, tag uint64, to fabric.Receiver) {
+	c.prepare()
+	n := c.net
 	j := &n.jobs[c.job]
 	*j = job{
 		to: to, tag: tag, posted: n.engine.Now(), post: startup, alone: c.alone, milli: c.milli,
