@@ -22,6 +22,9 @@ type column struct {
 	decimals  int
 }
 
+// absent is the figures that not every run has.
+var absent = map[string]bool{"expert_busiest_over_mean_decode": true} // without moe.routing
+
 // cell is a mean with half of its 95 % confidence interval, in the unit of the
 // samples.
 func (c *column) cell(m sweep.Mean) string {
@@ -90,6 +93,9 @@ func studyRow(t *testing.T, plan *sweep.Plan, point int, columns []column) []str
 		s.Replication = uint64(replication)
 		m := summaryOf(t, s)
 		for i, c := range columns {
+			if m[c.key] == nil && absent[c.key] {
+				continue
+			}
 			samples[i] = append(samples[i], c.scale*value(t, m, c.key))
 		}
 	}
@@ -120,6 +126,8 @@ func TestStudyTables(t *testing.T) {
 			{"hidden, % of dispatch and combine", "comm_hidden_share_decode", 100, 1}}},
 		{"imbalance", []string{"imbalance"}, []column{itl, tgs, dispatch, combine, exposed,
 			{"barrier, %", "gpu_time_decode_barrier", 100, 1}}},
+		{"ep-imbalance", []string{"experts"}, []column{{"busiest GPU over mean", "expert_busiest_over_mean_decode", 1, 2},
+			dispatch, combine, itl, {"p99, ms", "p99_itl_ms", 1, 1}, exposed, {"barrier, %", "gpu_time_decode_barrier", 100, 1}}},
 		{"oversubscription", []string{"fabric"}, []column{itl, {"p99 TTFT, s", "p99_ttft_ms", 1e-3, 1},
 			{"dispatch of prefill, us", "dispatch_us_prefill", 1, 0}, {"combine", "combine_us_prefill", 1, 0},
 			{"hidden, %", "comm_hidden_share_prefill", 100, 1}, {"dispatch of decode, us", "dispatch_us_decode", 1, 0},
@@ -172,6 +180,27 @@ func TestImbalanceIsMostlyBytes(t *testing.T) {
 	require.InEpsilon(t, even("combine_us_decode"), knob("combine_us_decode"), 0.03)
 	require.Greater(t, drawn("combine_us_decode"), 1.4*even("combine_us_decode"))
 	require.Greater(t, knob("gpu_time_decode_barrier"), 10*even("gpu_time_decode_barrier"))
+}
+
+// Popular experts lengthen dispatch and combine, as the busiest GPU's NIC has more to
+// receive; EPLB mends that where it knows the load, and a capacity drops it.
+func TestEPLBMendsPopularity(t *testing.T) {
+	skipStudies(t)
+	at := func(set string) func(string) float64 { // 32 GPUs of 64
+		return studied(t, "ep-imbalance", set, "prefill.instances=1", "decode.dp=32", "workload.requests=4096",
+			"workload.prompt.tokens=8", "workload.output.tokens=8", "decode.moe.routing.sample_layers=1")
+	}
+	const busiest, dispatch = "expert_busiest_over_mean_decode", "dispatch_us_decode"
+	even, popular := at("decode.moe.routing.popularity={kind: balanced}"), at("decode.moe.routing.placement={strategy: contiguous}")
+	eplb := at("decode.moe.routing.placement={strategy: eplb, redundant: 64}")
+	capped := at("decode.moe.routing.capacity_factor=1.5")
+	require.Greater(t, popular(busiest), 1.5*even(busiest))
+	require.Greater(t, popular(dispatch), 1.5*even(dispatch))
+	require.Greater(t, popular("gpu_time_decode_barrier"), 1.5*even("gpu_time_decode_barrier"))
+	require.InEpsilon(t, even(busiest), eplb(busiest), 0.1)
+	require.InEpsilon(t, even(dispatch), eplb(dispatch), 0.05)
+	require.Less(t, capped(busiest), 0.8*popular(busiest))
+	require.InDelta(t, 0.13, capped("expert_dropped_share_decode"), 0.04)
 }
 
 // Decode shows what oversubscription does to AllToAlls, prefill hides most of it.
