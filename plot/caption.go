@@ -206,11 +206,18 @@ func (f *figure) problems(t *table, s *xySpec) {
 			}
 			text += fmt.Sprintf("%s %s: %s", map[bool]string{true: ":", false: ";"}[i == 0], listed(failed[reason], 3), shorten(reason, 110))
 		}
-		f.caption = append(f.caption, strings.TrimRight(text, ".")+".")
+		if !strings.HasSuffix(text, "\u2026") {
+			text = strings.TrimRight(text, ".") + "."
+		}
+		f.caption = append(f.caption, text)
 		f.notes = append(f.notes, text)
 	}
 	if undefined > 0 {
-		text := fmt.Sprintf("%s left out for want of a value: %s.", wereRuns(undefined), strings.Join(columns, ", "))
+		text := wereRuns(undefined) + " left out for want of a value"
+		if len(s.ys) > 1 {
+			text = wereRuns(undefined) + " left out of panels for want of a value"
+		}
+		text += ": " + strings.Join(columns, ", ") + "."
 		f.caption = append(f.caption, text)
 		f.notes = append(f.notes, text)
 	}

@@ -21,6 +21,7 @@ type series struct {
 	name  string
 	keys  []string // of the columns of by
 	ideal bool
+	first int // row of it
 	spots []spot
 	style style
 }
@@ -208,7 +209,7 @@ func (t *table) group(s *xySpec, y string) ([]*series, error) {
 		if !ok || !there {
 			continue
 		}
-		if p := g.add(r, xv, yv); p != nil {
+		if p := g.add(r, i, xv, yv); p != nil {
 			return nil, t.mixed(s, p, r)
 		}
 	}
@@ -218,23 +219,56 @@ func (t *table) group(s *xySpec, y string) ([]*series, error) {
 		}
 		slices.SortStableFunc(x.spots, func(a, b spot) int { return cmp.Compare(a.x.Mean, b.x.Mean) })
 	}
-	rank := func(x *series) int {
-		if x.ideal {
-			return 1
-		}
-		return 0
-	}
-	slices.SortStableFunc(g.series, func(a, b *series) int { return rank(a) - rank(b) })
+	slices.SortFunc(g.series, inOrder)
 	return g.series, nil
 }
 
-// add puts a row in its place. Where another point of the sweep is there already,
-// it returns that.
-func (g *grouping) add(r *row, x, y float64) (taken *spot) {
+// inOrder is the order of series: by their rows, those of an ideal network last.
+func inOrder(a, b *series) int {
+	if a.ideal != b.ideal {
+		if a.ideal {
+			return 1
+		}
+		return -1
+	}
+	return a.first - b.first
+}
+
+// is tells whether two series are the same one, of two measures.
+func (x *series) is(y *series) bool { return x.ideal == y.ideal && slices.Equal(x.keys, y.keys) }
+
+// unite brings the series of several measures together, each once with all its
+// spots: not every series has every measure.
+func unite(measures [][]*series) (all []*series) {
+	for _, some := range measures {
+		for _, g := range some {
+			i := slices.IndexFunc(all, g.is)
+			if i < 0 {
+				x := *g
+				x.spots = slices.Clone(g.spots)
+				all = append(all, &x)
+				continue
+			}
+			x := all[i]
+			x.first = min(x.first, g.first)
+			for _, p := range g.spots {
+				if !slices.ContainsFunc(x.spots, func(q spot) bool { return q.folder == p.folder && q.point == p.point }) {
+					x.spots = append(x.spots, p)
+				}
+			}
+		}
+	}
+	slices.SortFunc(all, inOrder)
+	return all
+}
+
+// add puts the i-th row in its place. Where another point of the sweep is there
+// already, it returns that.
+func (g *grouping) add(r *row, i int, x, y float64) (taken *spot) {
 	id := fmt.Sprint(r.ideal(), keyOf(r, g.spec.by))
 	in := g.byName[id]
 	if in == nil {
-		in = &series{ideal: r.ideal()}
+		in = &series{ideal: r.ideal(), first: i}
 		for _, c := range g.spec.by {
 			in.keys = append(in.keys, r.text(c))
 		}

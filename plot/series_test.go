@@ -273,3 +273,66 @@ func TestRefusals(t *testing.T) {
 	_, err = p.Encode("x.pdf")
 	require.ErrorContains(t, err, "a picture ends in .svg or .png")
 }
+
+// A series that has one measure only is itself in the panel of the other one, too:
+// the legend has all, and each looks the same everywhere.
+func TestPanelsShareTheLegend(t *testing.T) {
+	var runs []fake
+	for p := range 6 {
+		n, i := p/3, p%3
+		f := fake{
+			point: p, axes: map[string]any{"cluster.nodes": 2 << n, "network": []string{"flow", "packet", "ideal"}[i]},
+			cluster: map[string]any{"nodes": 2 << n, "gpus": 16 << n},
+			summary: map[string]any{"tgs_steady": 100*n + 50 - 10*i},
+		}
+		switch i {
+		case 1:
+			f.engine, f.summary["max_queue_bytes"] = "packet", 1000
+		case 2:
+			f.engine = "ideal"
+		}
+		runs = append(runs, f)
+	}
+	dir := writeSweep(t, t.TempDir(), runs...)
+	for _, ys := range [][]string{{"max_queue_bytes", "tgs_steady"}, {"tgs_steady", "max_queue_bytes"}} {
+		f, texts := draws(t, Request{Dirs: []string{dir}, X: "gpus", Y: ys})
+		require.Equal(t, []string{"flow", "packet", "Ideal fabric"}, namesOf(f))
+		for i, y := range ys {
+			layers := f.panels[i].layers
+			if y == "max_queue_bytes" {
+				require.Len(t, layers, 1)
+				require.Equal(t, f.legend[1].style, layers[0].style)
+				continue
+			}
+			require.Len(t, layers, 3)
+			for k := range layers {
+				require.Equal(t, f.legend[k].style, layers[k].style)
+			}
+		}
+		all := strings.Join(texts, " ")
+		require.Contains(t, all, "6 points of 6 runs")
+		require.Contains(t, all, "4 runs are left out of panels for want of a value: Longest queue of a switch port.")
+	}
+}
+
+// A size at which nothing could be built has its place by its servers, if GPUs are
+// in proportion to them.
+func TestFailuresBeyondWhatWasBuilt(t *testing.T) {
+	runs := study()
+	for i := range runs {
+		if runs[i].axes["cluster.nodes"] == 32 {
+			runs[i].failure, runs[i].cluster = strings.Repeat("too large ", 20), nil
+		}
+	}
+	f, texts := draws(t, Request{Dirs: []string{writeSweep(t, t.TempDir(), runs...)}, Preset: "tgs-vs-size"})
+	require.Equal(t, []float64{256}, f.panels[0].failed)
+	require.Contains(t, texts, "256")
+	require.NotContains(t, strings.Join(texts, " "), "\u2026.")
+	for i := range runs { // one size alone says nothing of the others
+		if runs[i].axes["cluster.nodes"] == 16 {
+			runs[i].failure, runs[i].cluster = "too large", nil
+		}
+	}
+	f, _ = draws(t, Request{Dirs: []string{writeSweep(t, t.TempDir(), runs...)}, Preset: "tgs-vs-size"})
+	require.Empty(t, f.panels[0].failed)
+}

@@ -25,29 +25,31 @@ func (p *Preset) composeXY(r *Request, t *table) (*figure, error) {
 		return nil, err
 	}
 	f := &figure{title: p.titleOf(s)}
-	var first []*series
-	for _, y := range s.ys {
-		all, err := t.group(s, y)
-		if err != nil {
+	measures := make([][]*series, len(s.ys))
+	for i, y := range s.ys {
+		if measures[i], err = t.group(s, y); err != nil {
 			return nil, err
 		}
-		if len(all) == 0 {
+		if len(measures[i]) == 0 {
 			return nil, t.nothing(s, y)
 		}
-		if err := s.name(all); err != nil {
-			return nil, err
+	}
+	all := unite(measures)
+	if err := s.name(all); err != nil {
+		return nil, err
+	}
+	for i, y := range s.ys {
+		for _, g := range measures[i] { // alike in all panels, as in the legend
+			g.style = all[slices.IndexFunc(all, g.is)].style
 		}
-		if first == nil {
-			first = all
-		}
-		panel, err := p.panel(r, t, s, y, all)
+		panel, err := p.panel(r, t, s, y, measures[i])
 		if err != nil {
 			return nil, err
 		}
 		f.panels = append(f.panels, *panel)
 	}
-	f.legendOf(first, s)
-	f.describe(t, s, p.kind == kindFrontier, first)
+	f.legendOf(all, s)
+	f.describe(t, s, p.kind == kindFrontier, all)
 	return f, nil
 }
 
@@ -361,7 +363,8 @@ func (t *table) failures(s *xySpec) (at []float64) {
 }
 
 // infer finds where a run would stand that could not even be built: at the place
-// of the runs with the same value of an axis that determines the place.
+// of the runs with the same value of an axis that determines the place, or where an
+// axis in proportion to the place says.
 func (t *table) infer(s *xySpec, failed *row) (x float64, ok bool) {
 	var built []*row
 	for i := range t.rows {
@@ -378,8 +381,26 @@ func (t *table) infer(s *xySpec, failed *row) (x float64, ok bool) {
 				return s.position(r)
 			}
 		}
+		if factor := s.factor(built, axis); factor > 0 {
+			x, ok = failed.number(axis)
+			return factor * x, ok
+		}
 	}
 	return 0, false
+}
+
+// factor is by how much x is larger than an axis, 0 if that is not the same in all
+// runs.
+func (s *xySpec) factor(built []*row, axis string) (factor float64) {
+	for _, r := range built {
+		x, ok := r.number(s.x)
+		of, there := r.number(axis)
+		if !ok || !there || of == 0 || factor != 0 && x != factor*of {
+			return 0
+		}
+		factor = x / of
+	}
+	return factor
 }
 
 // legendOf lists the series, if there is anything to tell apart.
