@@ -336,3 +336,13 @@ func TestFailuresBeyondWhatWasBuilt(t *testing.T) {
 	f, _ = draws(t, Request{Dirs: []string{writeSweep(t, t.TempDir(), runs...)}, Preset: "tgs-vs-size"})
 	require.Empty(t, f.panels[0].failed)
 }
+
+// A verdict has no place on a vertical axis, and is not said to be missing.
+func TestWordsAreNoMeasure(t *testing.T) {
+	runs := study()
+	for i := range runs {
+		runs[i].summary["saturation"] = "inconclusive"
+	}
+	_, err := Make(Request{Dirs: []string{writeSweep(t, t.TempDir(), runs...)}, X: "gpus", Y: []string{"saturation"}})
+	require.EqualError(t, err, "--y saturation: it has words such as inconclusive, and a vertical axis needs numbers")
+}

@@ -104,6 +104,13 @@ func (p *Preset) spec(r *Request, t *table) (*xySpec, error) {
 
 // nothing says why there is nothing to draw.
 func (t *table) nothing(s *xySpec, y string) error {
+	for i := range t.rows {
+		if r := &t.rows[i]; r.text(y) != "" {
+			if _, ok := r.number(y); !ok {
+				return fmt.Errorf("--y %s: it has words such as %s, and a vertical axis needs numbers", y, r.text(y))
+			}
+		}
+	}
 	return fmt.Errorf("no run has both %s and %s%s", s.x, y, t.firstFailure())
 }
 

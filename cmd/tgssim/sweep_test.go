@@ -45,6 +45,14 @@ func TestFit(t *testing.T) {
 	require.LessOrEqual(t, width(h, r), screen)
 	require.Equal(t, long, rows[1][1], "what came in is as it was")
 
+	// So are their names, and labels that begin alike keep what differs.
+	alike := strings.Repeat("y", 30)
+	h, r, _ = fit([]string{"a " + long + long, "b"}, [][]string{{alike + "1", "x"}, {alike + "2", "x"}}, 1)
+	require.Equal(t, "a "+long[:36]+"..", h[0])
+	require.Equal(t, [][]string{{alike + "1", "x"}, {alike + "2", "x"}}, r)
+	_, r, _ = fit([]string{"a", "b"}, [][]string{{long + "1", "x"}, {long + "2", "x"}}, 1)
+	require.NotEqual(t, r[0][0], r[1][0])
+
 	rows[0][3] = "16"
 	h, _, common = fit(header, rows, 2)
 	require.Equal(t, []string{"point", "network", "GPUs", "uplinks", "requests"}, h)

@@ -40,7 +40,7 @@ const shortest = 12
 
 // fit makes a table as narrow as the screen: columns from the first to the last but
 // one that say the same in all rows go into a line of their own, and what stands
-// before the first, labels, is cut.
+// before the first, labels, is cut as long as it tells the rows apart.
 func fit(header []string, rows [][]string, first int) (narrow []string, cut [][]string, common string) {
 	header = slices.Clone(header)
 	for i := range rows {
@@ -57,19 +57,40 @@ func fit(header []string, rows [][]string, first int) (narrow []string, cut [][]
 			cut[i] = slices.Delete(cut[i], c, c+1)
 		}
 	}
+	whole := cut
 	for longest := 40; longest >= shortest && width(header, cut) > screen; longest-- {
-		for _, r := range cut {
-			for c := range first {
-				if text := []rune(r[c]); len(text) > longest {
-					r[c] = string(text[:longest-2]) + ".."
-				}
-			}
+		if shorter := shortened(whole, first, longest); distinct(shorter, first) == distinct(whole, first) {
+			cut = shorter
 		}
+		header = shortened([][]string{header}, first, longest)[0]
 	}
 	if len(said) > 0 {
 		common = "at all points: " + strings.Join(said, ", ")
 	}
 	return header, cut, common
+}
+
+// shortened cuts the columns before the first.
+func shortened(rows [][]string, first, longest int) [][]string {
+	cut := make([][]string, len(rows))
+	for i, r := range rows {
+		cut[i] = slices.Clone(r)
+		for c := range first {
+			if text := []rune(r[c]); len(text) > longest {
+				cut[i][c] = string(text[:longest-2]) + ".."
+			}
+		}
+	}
+	return cut
+}
+
+// distinct counts the points that the columns before the first tell apart.
+func distinct(rows [][]string, first int) int {
+	seen := map[string]bool{}
+	for _, r := range rows {
+		seen[strings.Join(r[:first], "\x00")] = true
+	}
+	return len(seen)
 }
 
 // width is that of a table on the screen.
