@@ -173,20 +173,73 @@ var parts = []struct {
 	{"First decode step", []string{"ttft_decode_compute_ps", "ttft_decode_comm_ps", "ttft_decode_host_ps"}, 8, plain},
 }
 
+// maxPanels is the number of panels that a picture can have.
+const maxPanels = 4
+
 // makeBreakdown composes stacked bars of the pieces of TTFT against the length
-// of the prompt.
+// of the prompt, a panel per run.
 func (p *Preset) makeBreakdown(r *Request) (*figure, error) {
 	t, runs, err := openRuns(r)
 	if err != nil {
 		return nil, err
 	}
-	if len(runs) != 1 {
-		return nil, fmt.Errorf("--preset %s shows one run, not %d", p.Name, len(runs))
+	if len(runs) > maxPanels {
+		return nil, fmt.Errorf("--preset %s shows %d runs at most, a panel for each, and not %d: choose some", p.Name, maxPanels, len(runs))
 	}
-	if r.Log != "" && r.Log != "none" || len(r.By) > 0 {
-		return nil, fmt.Errorf("--preset %s has its own axes; leave out --log and --by", p.Name)
+	if r.Log != "" && r.Log != "none" {
+		return nil, fmt.Errorf("--preset %s has its own axes; leave out --log", p.Name)
 	}
-	d := runs[0]
+	if err := nameRuns(t, runs, r.By); err != nil {
+		return nil, err
+	}
+	var all []*request
+	for _, d := range runs {
+		requests, err := d.broken()
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, requests...)
+	}
+	f := &figure{title: p.title, subtitle: t.facts()}
+	bins := binsOf(all)
+	top, counted := 0., true
+	for _, d := range runs {
+		o := panel{x: axis{label: "Prompt length (tokens)"}, y: axis{label: "Mean time to first token (ms)"}}
+		if len(runs) > 1 {
+			o.title, o.y.label = d.name, "Mean TTFT (ms)"
+		}
+		top = max(top, o.stack(d, bins))
+		f.panels = append(f.panels, o)
+		counted = counted && slices.Equal(o.x.names, f.panels[0].x.names)
+	}
+	for i := range f.panels {
+		o := &f.panels[i]
+		o.x.min, o.x.max = -0.5, float64(len(bins))-0.5
+		o.y.cover(0, top, 0, 0.06)
+		for k := range bins {
+			if !counted { // the runs differ in them
+				o.x.names[k] = bins[k].reach()
+			}
+		}
+	}
+	f.legendOfParts(all)
+	count := " A"
+	switch {
+	case counted && len(runs) > 1:
+		count = " n is the number of requests of each run; a"
+	case counted:
+		count = " n is the number of requests; a"
+	}
+	f.caption = []string{
+		fmt.Sprintf("Means over %s finished requests, %s; the pieces of a bar add up to its mean TTFT.%s range excludes its end, K is 1,024.",
+			decimal(float64(len(all)), 0), t.seeds(), count),
+		t.origin(),
+	}
+	return f, nil
+}
+
+// broken are the requests of a run whose TTFT is broken into pieces.
+func (d *runData) broken() ([]*request, error) {
 	requests := d.measured()
 	if len(requests) == 0 {
 		return nil, fmt.Errorf("%s has no finished request to show", d.row.folder.dir)
@@ -196,11 +249,19 @@ func (p *Preset) makeBreakdown(r *Request) (*figure, error) {
 			return nil, fmt.Errorf("%s: the pieces of a request's TTFT do not add up to it", d.row.folder.dir)
 		}
 	}
-	f := &figure{title: p.title, subtitle: t.facts()}
-	o := panel{x: axis{label: "Prompt length (tokens)"}, y: axis{label: "Mean time to first token (ms)"}}
-	bins := binsOf(requests)
-	var top float64
+	return requests, nil
+}
+
+// stack adds the bars of a run, a bar for each bin, and returns the height of the
+// highest.
+func (o *panel) stack(d *runData, bins []bin) (top float64) {
 	for i, b := range bins {
+		b.requests = nil
+		for _, q := range d.measured() {
+			if b.from <= q.prompt && q.prompt <= b.to {
+				b.requests = append(b.requests, q)
+			}
+		}
 		o.x.names = append(o.x.names, b.name())
 		level := 0.
 		for _, part := range parts {
@@ -210,21 +271,12 @@ func (p *Preset) makeBreakdown(r *Request) (*figure, error) {
 					from: xy{float64(i) - 0.36, level}, to: xy{float64(i) + 0.36, level + height},
 					colour: partColours[part.colour], hatch: part.hatch,
 				})
+				level += height
 			}
-			level += height
 		}
 		top = max(top, level)
 	}
-	o.x.min, o.x.max = -0.5, float64(len(bins))-0.5
-	o.y.cover(0, top, 0, 0.06)
-	f.panels = []panel{o}
-	f.legendOfParts(requests)
-	f.caption = []string{
-		fmt.Sprintf("Means over %s finished requests, %s; the pieces of a bar add up to its mean TTFT. n is the number of requests; a range excludes its end, K is 1,024.",
-			decimal(float64(len(requests)), 0), t.seeds()),
-		t.origin(),
-	}
-	return f, nil
+	return top
 }
 
 // legendOfParts lists the pieces from the top of a bar to its foot, those that
@@ -304,16 +356,18 @@ func merge(bins []bin, fewest int) []bin {
 	return out
 }
 
-// name is the range of the bin, its end excluded, and its number of requests.
-func (b *bin) name() string {
-	count := "\nn=" + decimal(float64(len(b.requests)), 0)
+// name is the reach of the bin and its number of requests.
+func (b *bin) name() string { return b.reach() + "\nn=" + decimal(float64(len(b.requests)), 0) }
+
+// reach is the range of the bin, its end excluded.
+func (b *bin) reach() string {
 	switch {
 	case b.from == b.to:
-		return number(b.from) + count
+		return number(b.from)
 	case b.from == 0:
-		return "<" + binary(b.to+1) + count
+		return "<" + binary(b.to+1)
 	}
-	return binary(b.from) + "\u2013" + binary(b.to+1) + count
+	return binary(b.from) + "\u2013" + binary(b.to+1)
 }
 
 // binary writes a power of two, with K for 1,024.
@@ -324,8 +378,11 @@ func binary(x float64) string {
 	return number(x)
 }
 
-// mean is the mean of the sum of some pieces in ms.
+// mean is the mean of the sum of some pieces in ms, 0 without requests.
 func (b *bin) mean(pieces []string) float64 {
+	if len(b.requests) == 0 {
+		return 0
+	}
 	var ps float64
 	for _, q := range b.requests {
 		for _, name := range pieces {

@@ -25,6 +25,7 @@ type figure struct {
 
 // A panel is a pair of axes and what is between them.
 type panel struct {
+	title  string // over it; "" is none
 	x, y   axis
 	layers []layer
 	bars   []bar
@@ -217,8 +218,11 @@ func (f *figure) place(l *layout, right vg.Length) {
 	if names := f.panels[0].x.names; names != nil {
 		below += lineHeight(tickSize) * 2
 	}
-	gap := vg.Length(22)
-	height := (l.top - l.bottom - below - gap*(n-1)) / n
+	gap, head := vg.Length(22), vg.Length(0)
+	if slices.ContainsFunc(f.panels, func(p panel) bool { return p.title != "" }) {
+		head = lineHeight(legendSize)
+	}
+	height := (l.top - l.bottom - below - gap*(n-1) - head*n) / n
 	left, lines := vg.Length(0), 1
 	for i := range f.panels {
 		label := wrap(face(labelSize, false), height, f.panels[i].y.label)
@@ -233,6 +237,7 @@ func (f *figure) place(l *layout, right vg.Length) {
 	left += margin + lineHeight(labelSize)*vg.Length(lines) + 8 + tickLength + 4
 	y := l.top
 	for i := range f.panels {
+		y -= head
 		p := &f.panels[i]
 		r := vg.Rectangle{Min: vg.Point{X: snap(left), Y: snap(y - height)}, Max: vg.Point{X: snap(right - 10), Y: snap(y)}}
 		l.plots = append(l.plots, r)
@@ -283,6 +288,7 @@ func (f *figure) draw(c canvas, l *layout) {
 		last := i == len(f.panels)-1
 		f.panels[i].drawAxes(c, l.plots[i], l.xticks[i], l.yticks[i], l.ylabels[i], last)
 		f.panels[i].draw(c, l.plots[i])
+		f.panels[i].drawTitle(c, l.plots[i])
 	}
 	for i, s := range l.heading {
 		y := l.boxes[0].Max.Y + lineHeight(legendSize)*vg.Length(len(l.heading)-i-1) + 4
@@ -291,6 +297,19 @@ func (f *figure) draw(c canvas, l *layout) {
 	for i := range f.legend {
 		f.legend[i].draw(c, l.boxes[i], l.names[i])
 	}
+}
+
+// drawTitle writes the title over the panel, on one line.
+func (p *panel) drawTitle(c canvas, r vg.Rectangle) {
+	if p.title == "" {
+		return
+	}
+	ff := face(legendSize, true)
+	lines := wrap(ff, r.Max.X-r.Min.X-20, p.title)
+	if len(lines) > 1 {
+		lines[0] += " \u2026"
+	}
+	c.text(ff, ink, r.Min.X, r.Max.Y+5, atStart, lines[0])
 }
 
 // frame is the style of the axes.

@@ -57,8 +57,8 @@ var presets = []Preset{
 		kind:  kindITL, title: "Time between outputs",
 	},
 	{
-		Name: "ttft-breakdown", Shows: "where the time to first token goes, as stacked bars against the prompt length",
-		Needs: "the folder of one tgssim run (requests.csv)",
+		Name: "ttft-breakdown", Shows: "where the time to first token goes, as stacked bars against the prompt length, a panel per run",
+		Needs: "folders of tgssim run (requests.csv)",
 		kind:  kindBreakdown, title: "Where the time to first token goes",
 	},
 }

@@ -165,6 +165,53 @@ func TestBreakdownTiles(t *testing.T) {
 	require.ErrorContains(t, err, "do not add up")
 }
 
+// Several runs are panels on the same axes, and each bar is of its run's requests.
+func TestBreakdownOfSeveralRuns(t *testing.T) {
+	dir := t.TempDir()
+	a, _ := runFolder(t, filepath.Join(dir, "built"), "cluster.oversubscription=4")
+	b, _ := runFolder(t, filepath.Join(dir, "ideal"), "network.engine=ideal")
+	short, _ := runFolder(t, filepath.Join(dir, "short"), "workload.prompt={dist: fixed, tokens: 20}")
+	f, texts := draws(t, Request{Dirs: []string{a, b}, Preset: "ttft-breakdown"})
+	require.Len(t, f.panels, 2)
+	require.Equal(t, f.panels[0].y, f.panels[1].y)
+	require.Equal(t, f.panels[0].x, f.panels[1].x)
+	require.Contains(t, texts, "built")
+	require.Contains(t, texts, "ideal")
+	_, runs, err := openRuns(&Request{Dirs: []string{a, b}})
+	require.NoError(t, err)
+	for i, d := range runs {
+		sum, n, level := 0., 0., map[float64]float64{}
+		for _, b := range f.panels[i].bars {
+			level[b.from.x] = b.to.y
+		}
+		for k, b := range binsOf(d.measured()) {
+			sum += level[float64(k)-0.36] * float64(len(b.requests))
+			n += float64(len(b.requests))
+		}
+		total := 0.
+		for _, q := range d.measured() {
+			total += milliseconds(q.ttft)
+		}
+		require.InEpsilon(t, total/n, sum/n, 1e-9, d.name)
+	}
+	// A length that one run does not have is a gap in its panel.
+	f, texts = draws(t, Request{Dirs: []string{a, short}, Preset: "ttft-breakdown", By: []string{"cluster.oversubscription"}})
+	require.NotContains(t, strings.Join(texts, " "), "n=")
+	require.Contains(t, texts, "4:1 oversubscribed")
+	places := map[float64]bool{}
+	for _, b := range f.panels[1].bars {
+		places[b.from.x] = true
+	}
+	require.Len(t, places, 1)
+	all := []string{a, b, short}
+	for _, name := range []string{"4", "5"} {
+		all = append(all, filepath.Join(dir, name))
+		require.NoError(t, os.CopyFS(filepath.Join(dir, name), os.DirFS(short)))
+	}
+	_, err = Make(Request{Dirs: all, Preset: "ttft-breakdown"})
+	require.EqualError(t, err, "--preset ttft-breakdown shows 4 runs at most, a panel for each, and not 5: choose some")
+}
+
 func TestBins(t *testing.T) {
 	of := func(lengths ...float64) (names []string) {
 		var requests []*request

@@ -62,8 +62,8 @@ func (p *Preset) spec(r *Request, t *table) (*xySpec, error) {
 	if len(r.Y) > 0 {
 		s.ys = slices.Clone(r.Y)
 	}
-	if len(s.ys) > 4 {
-		return nil, fmt.Errorf("--y %s: %d panels are too many, 4 at most", strings.Join(s.ys, ","), len(s.ys))
+	if len(s.ys) > maxPanels {
+		return nil, fmt.Errorf("--y %s: %d panels are too many, %d at most", strings.Join(s.ys, ","), len(s.ys), maxPanels)
 	}
 	if !slices.ContainsFunc(t.rows, func(r row) bool { return r.failure == "" }) {
 		return nil, fmt.Errorf("there are no results%s", t.firstFailure())
