@@ -10,17 +10,16 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// fewExperts is a model with 32 experts in six layers, of which a token chooses two.
+const fewExperts = "model.name=testdata/small-moe.json"
+
 // routingKeys has each key under moe.routing of a pool.
 func routingKeys(pool string) (out []change) {
-	// Layers that are alike are worked out once.
-	const (
-		zipf  = "popularity:_{kind:_zipf,_alpha:_1,_same_layers:_true},_sample_layers:_2"
-		apart = "popularity:_{kind:_zipf,_alpha:_1},_sample_layers:_2"
-	)
+	const zipf = "popularity:_{kind:_zipf,_alpha:_1},_sample_layers:_2"
 	add := func(key, value, does, routing, why string) {
-		c := change{key: pool + ".moe.routing" + key, value: value, does: does, why: why}
+		c := change{key: pool + ".moe.routing" + key, value: value, does: does, on: fewExperts, why: why}
 		if routing != "" {
-			c.on = pool + ".moe.routing={" + routing + "}"
+			c.on += " " + pool + ".moe.routing={" + routing + "}"
 		}
 		out = append(out, c)
 	}
@@ -33,7 +32,7 @@ func routingKeys(pool string) (out []change) {
 	out[len(out)-1].does, out[len(out)-1].says = refused, "popularity.path: is only for kind file"
 	add(".popularity.alpha", "1.5", changes, zipf, "")
 	add(".popularity.path", "WEIGHTS2", changes, "popularity:_{kind:_file,_path:_WEIGHTS1},_sample_layers:_2", "")
-	add(".popularity.same_layers", "true", changes, apart, "")
+	add(".popularity.same_layers", "true", changes, zipf, "")
 	add(".choice", "expert", changes, zipf, "")
 	add(".group_choice", "random", idle, zipf, "the model has no groups")
 	add(".capacity_factor", "1", changes, zipf, "")
@@ -41,7 +40,7 @@ func routingKeys(pool string) (out []change) {
 	add(".placement.strategy", "eplb", changes, zipf, "")
 	add(".placement.redundant", "16", changes, zipf+",_placement:_{strategy:_eplb}", "")
 	add(".placement.forecast_cv", "0.5", changes, zipf+",_placement:_{strategy:_eplb}", "")
-	add(".copy_choice", "nearest", changes, zipf+",_placement:_{strategy:_eplb,_redundant:_128}", "")
+	add(".copy_choice", "nearest", changes, zipf+",_placement:_{strategy:_eplb,_redundant:_32}", "")
 	const moving = zipf + ",_placement:_{strategy:_eplb,_redundant:_16,_forecast_cv:_1},_rebalance:_{every:_2,_window:_2}"
 	add(".rebalance", "{every: 1, window: 1}", changes, moving, "")
 	add(".rebalance.every", "3", changes, moving, "")
@@ -51,14 +50,14 @@ func routingKeys(pool string) (out []change) {
 	return out
 }
 
-// weightFiles replaces WEIGHTS1 and WEIGHTS2 by files of weights for 128 experts.
+// weightFiles replaces WEIGHTS1 and WEIGHTS2 by files of weights for 32 experts.
 func weightFiles(t *testing.T, text string) string {
 	dir := t.TempDir()
 	var names []string
 	for n := 1; n <= 2; n++ {
 		var b strings.Builder
 		b.WriteString("expert,weight\n")
-		for e := range 128 {
+		for e := range 32 {
 			fmt.Fprintf(&b, "%d,%d\n", e, 1+(e*n)%7)
 		}
 		file := filepath.Join(dir, fmt.Sprintf("weights%d.csv", n))
