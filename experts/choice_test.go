@@ -112,7 +112,7 @@ func compare(a, b float64) int {
 // TestRaceIsGumbelTopK compares the race of clocks with the definition: how often
 // each expert is chosen, how many of a group, and in which order.
 func TestRaceIsGumbelTopK(t *testing.T) {
-	draws := 40_000
+	draws := 20_000
 	if testing.Short() {
 		draws = 5000
 	}
@@ -125,6 +125,9 @@ func TestRaceIsGumbelTopK(t *testing.T) {
 	}
 	for _, s := range shapes {
 		for _, choice := range []string{GroupTop2, GroupRandom} { // none has no groups
+			if choice == GroupRandom && s.Groups == 0 {
+				continue
+			}
 			for _, alpha := range []float64{0, 1.2} {
 				w := Zipf(s.Experts, alpha)
 				name := fmt.Sprint(s, choice, alpha)

@@ -459,15 +459,18 @@ func TestFork(t *testing.T) {
 		s.Config.Counts, s.Config.Popularity = CountAggregate, zipf(0.6)
 		s.Config.Placement = PlacementConfig{Strategy: PlaceEPLB, Redundant: 32, ForecastCV: 0.2}
 		s.Config.Rebalance = &RebalanceConfig{Every: 2, Window: 2}
+		s.Samples = 1 << 12
 	}
 	cl, tokens := Packed(32, 8, 1), each(32, 64)
-	alone, r := newRouter(t, deepSeek, cl, 3, balance), newRouter(t, deepSeek, cl, 3, balance)
+	shape := deepSeek
+	shape.Layers = 8
+	alone, r := newRouter(t, shape, cl, 3, balance), newRouter(t, shape, cl, 3, balance)
 	f := r.Fork(sim.Streams{Seed: 3}, "other")
-	named := newRouter(t, deepSeek, cl, 3, func(s *Setup) { balance(s); s.Name, s.Popularity = "other", "decode/popularity" })
+	named := newRouter(t, shape, cl, 3, func(s *Setup) { balance(s); s.Name, s.Popularity = "other", "decode/popularity" })
 	require.Equal(t, r.Chances(7), f.Chances(7))
 	require.Equal(t, r.Chances(7), named.Chances(7), "the stream of the arrangement has a name of its own")
 	require.Equal(t, r.Placement(7), f.Placement(7))
-	require.NotEqual(t, r.Chances(7), newRouter(t, deepSeek, cl, 3, func(s *Setup) { balance(s); s.Name = "other" }).Chances(7))
+	require.NotEqual(t, r.Chances(7), newRouter(t, shape, cl, 3, func(s *Setup) { balance(s); s.Name = "other" }).Chances(7))
 	var a, b, c Traffic
 	for step := range 4 {
 		alone.Route(7, tokens, &a)

@@ -127,10 +127,10 @@ func TestPauseWithinTrain(t *testing.T) {
 }
 
 // What trains cost in fidelity, with every preset: paths are the same, marks are
-// not, so three runs of each are averaged, but for
-// the all-to-all. Where a port is paused at 15 packets a
-// train of 16 pauses it by itself, which costs an all-to-all a tenth. HPCC hears
-// of its path once a train, which moves the tail of an all-to-all.
+// not, so two runs of each are averaged, but for the all-to-all. Where a port is
+// paused at 15 packets a train of 16 pauses it by itself, which costs an all-to-all
+// a tenth. HPCC hears of its path once a train, which moves the tail of an
+// all-to-all.
 func TestTrains(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long")
@@ -139,7 +139,7 @@ func TestTrains(t *testing.T) {
 		for _, name := range Presets() {
 			ms := flowList(t, list)
 			run := func(k int) (f fct) {
-				runs := 3.
+				runs := 2.
 				if len(ms) > 200 {
 					runs = 1
 				}
