@@ -76,13 +76,16 @@ func LeaveOneOut(ctx context.Context, ss []*scenarios.Scenario, rows []Row) erro
 	return nil
 }
 
-// rerun runs the target of a row with another derate.
+// rerun runs the target of a row with another derate; with its own it is the row.
 func rerun(ctx context.Context, from map[string]*scenarios.Scenario, row *Row, derate float64) (Row, error) {
 	name := row.Name
 	for len(name) > 0 && from[name] == nil {
 		name = name[:len(name)-1] // a row that is not its target's first
 	}
 	s := *from[name]
+	if s.GPU.Derate == derate {
+		return *row, nil
+	}
 	s.GPU.Derate = derate
 	s.Measured = nil
 	for _, m := range from[name].Measured {
