@@ -133,12 +133,15 @@ func NeedsOf(c Config) Needs {
 }
 
 // New makes the controller that c.Algorithm names, for NICs of a line. It fails
-// when the name is unknown or the algorithm's settings are not valid.
+// when the name is unknown, or the algorithm's settings or the rate are not valid.
 func New(c Config, l Line) (Controller, error) { return newOf(algorithms, c, l) }
 
 func newOf(table []algorithm, c Config, l Line) (Controller, error) {
 	for _, a := range table {
 		if a.name == c.Algorithm {
+			if err := lineRate(l.Rate); err != nil {
+				return nil, err
+			}
 			ctl, err := a.make(c, l)
 			if err != nil {
 				return nil, err
