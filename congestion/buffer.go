@@ -261,6 +261,10 @@ func (b *Buffer) check() {
 // without being paused.
 func (b *Buffer) Threshold(in int) units.Bytes { return units.Bytes(b.threshold(in)) }
 
+// Headroom is what a lossless group of a port has above its threshold; see Headroom
+// for what it needs.
+func (b *Buffer) Headroom(in int) units.Bytes { return units.Bytes(b.ports[in].headroom) }
+
 // PauseAlone is the shared memory at which a group of a port is paused when no
 // other uses any: alpha/(1+alpha) of it, or the static threshold. ECN can act
 // before PFC only with Kmax below it.

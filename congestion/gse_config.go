@@ -129,11 +129,12 @@ func (c GSEConfig) Validate() error {
 	oneOf(&ps, "spray", c.Spray, []string{SprayLeastSent, SprayRoundRobin, SprayLeastQueue})
 	ps.Nest("credit", c.Credit.Validate())
 	within(&ps, "stop_bytes", c.StopBytes, 0, units.TB)
-	within(&ps, "resume_bytes", c.ResumeBytes, 0, c.StopBytes)
+	ps.Require(c.ResumeBytes >= 0 && c.ResumeBytes <= c.StopBytes, "resume_bytes", "%v is not from 0B to stop_bytes, %v", c.ResumeBytes, c.StopBytes)
 	within(&ps, "idle_timeout", c.IdleTimeout, minTimer, maxTimer)
 	ps.Require(c.ReorderWindow >= 2 && c.ReorderWindow <= 1<<15 && c.ReorderWindow&(c.ReorderWindow-1) == 0,
 		"reorder_window", "%d containers; use a power of two from 2 to %d", c.ReorderWindow, 1<<15)
-	within(&ps, "reorder_bytes", c.ReorderBytes, max(64, c.ContainerBytes), units.TB)
+	ps.Require(c.ReorderBytes >= max(64, c.ContainerBytes) && c.ReorderBytes <= units.TB, "reorder_bytes",
+		"%v is less than a container, container_bytes %v, or more than %v", c.ReorderBytes, c.ContainerBytes, units.TB)
 	within(&ps, "reorder_timeout", c.ReorderTimeout, minTimer, maxTimer)
 	return ps.Err()
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/tgssim/tgssim/compute"
 	"github.com/tgssim/tgssim/experiment"
+	"github.com/tgssim/tgssim/fabric/packet"
 	"github.com/tgssim/tgssim/internal/units"
 	"github.com/tgssim/tgssim/scenarios"
 	"github.com/tgssim/tgssim/serving"
@@ -81,6 +82,11 @@ func describe(w io.Writer, b *experiment.Simulation) error {
 		p.line("unused    %d of the %d GPUs", free, b.Graph.GPUs())
 	}
 	p.workload(b.Source)
+	if n, ok := b.Network.(*packet.Network); ok {
+		for _, doubt := range n.Doubts() {
+			p.line("warning   %s", doubt)
+		}
+	}
 	return p.err
 }
 

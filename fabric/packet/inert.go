@@ -89,9 +89,35 @@ func (n *Network) Advice() (list []string) {
 		list = append(list, fmt.Sprintf("packet.transport.timeout, %v, is shorter than what packets wait in queues and behind pauses: it expired %d times "+
 			"though none was lost; the default is 67 ms", p.Transport.Timeout, k.Timeouts))
 	}
-	if n.count.Pauses > 0 && congestion.NeedsOf(c).Marks && n.pauseAlone < n.leastKmin {
-		list = append(list, fmt.Sprintf("congestion.ecn hardly acts: one port is paused at %s, before its packets queue to the least kmin, %s; "+
-			"lower kmin, or raise congestion.buffer.alpha", bytesText(int64(n.pauseAlone)), bytesText(int64(n.leastKmin))))
+	if n.count.Pauses > 0 && n.pausesFirst() {
+		list = append(list, n.pausedFirst())
+	}
+	return list
+}
+
+// pausesFirst says whether PFC stops a port that is alone before ECN marks there.
+func (n *Network) pausesFirst() bool {
+	return congestion.NeedsOf(n.config.Congestion).Marks && n.pauseAlone < n.leastKmin
+}
+
+func (n *Network) pausedFirst() string {
+	return fmt.Sprintf("congestion.ecn hardly acts: one port is paused at %s, before its packets queue to the least kmin, %s; "+
+		"lower kmin, or raise congestion.buffer.alpha", bytesText(int64(n.pauseAlone)), bytesText(int64(n.leastKmin)))
+}
+
+// Doubts says before a run what of the settings of PFC cannot be as it was meant,
+// in sentences without their end; what of it has come true is in Advice.
+func (n *Network) Doubts() (list []string) {
+	if len(n.config.Congestion.Buffer.Lossless) == 0 {
+		return nil
+	}
+	if x := n.short; x.needs > x.have {
+		link := &n.graph.Links[x.link]
+		list = append(list, fmt.Sprintf("congestion.buffer.headroom, %s, is too small for PFC to be lossless: %s needs %s at %v and %v; the preset derived has what is needed",
+			bytesText(int64(x.have)), link.Name, bytesText(int64(x.needs)), link.Rate, link.Delay))
+	}
+	if n.pausesFirst() {
+		list = append(list, n.pausedFirst())
 	}
 	return list
 }

@@ -120,6 +120,7 @@ type settings struct {
 	markSeed         uint64
 	spraySeed        uint64
 	leastKmin        units.Bytes
+	short            shortage    // of headroom, the worst
 	pauseAlone       units.Bytes // the least at which a port is paused when no other uses memory
 	cnpPerPort       bool
 	pauseResponse    sim.Time

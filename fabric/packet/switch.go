@@ -295,11 +295,27 @@ func (n *Network) layBuffers(c congestion.Config, nicRate units.Rate) error {
 			return err
 		}
 		n.buffers[node-n.firstSwitch] = b
-		for i := range ports {
+		for i, p := range ports {
 			n.pauseAlone = min(n.pauseAlone, b.PauseAlone(i))
+			n.compareHeadroom(g.Out(node)[i], b.Headroom(i), p)
 		}
 	}
 	return nil
+}
+
+// A shortage is headroom of a port that is less than PFC needs to lose nothing.
+type shortage struct {
+	link        topology.LinkID
+	have, needs units.Bytes
+}
+
+// compareHeadroom keeps the port that is the shortest of headroom.
+func (n *Network) compareHeadroom(l topology.LinkID, have units.Bytes, p congestion.Port) {
+	frame := units.Bytes(n.mtu + n.header)
+	needs := congestion.Headroom(p.Rate, p.Delay, n.pauseResponse, frame) + 2*units.Bytes(n.train-1)*frame
+	if needs-have > n.short.needs-n.short.have {
+		n.short = shortage{l, have, needs}
+	}
 }
 
 // switchOf counts a switch within n.buffers.

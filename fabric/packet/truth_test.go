@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/bits"
 	"math/rand/v2"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -51,25 +52,27 @@ func TestIncast(t *testing.T) {
 // pressure; with headroom cut to a packet, it is, and everything arrives all the
 // same.
 func TestHeadroom(t *testing.T) {
-	run := func(headroom congestion.HeadroomConfig) Counters {
+	run := func(headroom congestion.HeadroomConfig, doubt string) Counters {
 		s := lossless(t)
 		s.Congestion.Buffer.Size = 8 * units.MB
 		s.Congestion.Buffer.Headroom = headroom
 		b := newBench(t, s, build(t, ls128()))
+		require.Contains(t, strings.Join(b.net.Doubts(), "; "), doubt)
+		require.Equal(t, doubt == "", len(b.net.Doubts()) == 0)
 		for i := range 64 {
 			b.net.Send(fabric.Message{Src: topology.GPU(127 - i), Dst: 0, Bytes: 1 << 20}, b)
 		}
 		b.run()
 		return b.net.Counters()
 	}
-	full := run(congestion.HeadroomConfig{Bytes: 84, Delays: 2, Frames: 3})
+	full := run(congestion.HeadroomConfig{Bytes: 84, Delays: 2, Frames: 3}, "")
 	require.Positive(t, full.Pauses)
 	require.Zero(t, full.Dropped)
 	require.Zero(t, full.Retransmitted)
-	cut := run(congestion.HeadroomConfig{Frames: 1})
+	cut := run(congestion.HeadroomConfig{Frames: 1}, "congestion.buffer.headroom, 4.16 KB, is too small for PFC to be lossless: leaf0>nic0 needs 112.6 KB at 400Gbps and 1us; the preset derived")
 	require.Positive(t, cut.Dropped[DropHeadroom])
 	require.Positive(t, cut.Retransmitted)
-	none := run(congestion.HeadroomConfig{}) // pauses, and loses what they come too late for
+	none := run(congestion.HeadroomConfig{}, "congestion.buffer.headroom, 0 B, is too small for PFC to be lossless") // pauses, and loses what they come too late for
 	require.Positive(t, none.Pauses)
 	require.Positive(t, none.Dropped[DropHeadroom])
 }
