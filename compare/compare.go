@@ -189,7 +189,10 @@ func axesOf(r Request, study *scenarios.Study) (axes []scenarios.Axis, err error
 			}
 		}
 	}
-	return axes, ps.Err()
+	if len(axes) > 0 {
+		scenarios.Repeats(axes, scenarios.ModeZip, &ps)
+	}
+	return axes, asVary(ps.Err())
 }
 
 // axisOf is an axis of the command line, or one of the scenario by its name.

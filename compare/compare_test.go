@@ -259,6 +259,8 @@ func TestNewRefuses(t *testing.T) {
 		{Request{Refs: []string{a}, Vary: []string{"kv.qps=1..17"}}, "17 values are too many"},
 		{Request{Refs: []string{a}, Vary: []string{"kv.qps=1,2", "gpu.derate=1,1.1,1.2"}}, "gpu.derate: 3 values beside the 2 of kv.qps; values vary together"},
 		{Request{Refs: []string{a}, Vary: []string{"kv.qps=1,2", "kv.qps=3,4"}}, "kv.qps: varies twice"},
+		{Request{Refs: []string{a}, Vary: []string{"kv.qps=1,1"}}, "--vary kv.qps=1,1: kv.qps: 1 is there twice"},
+		{Request{Refs: []string{a}, Vary: []string{"kv.qps=1,1", "net=flow,flow"}}, "--vary kv.qps=1,1: kv.qps: 1 is there twice, with the same beside it"},
 		{Request{Refs: []string{a}, Vary: []string{"kv.qsp=1,2"}}, "--vary kv.qsp=1,2: kv.qsp: unknown key; did you mean qps?"},
 		{Request{Refs: []string{a}, Vary: []string{"kv.qps=1,x"}}, "--vary kv.qps=1,x: kv.qps: expected a whole number"},
 		{Request{Refs: []string{a}, Vary: []string{"kv.qps="}}, "--vary kv.qps=: no values"},
@@ -283,6 +285,9 @@ func TestNewRefuses(t *testing.T) {
 	p = plan(t, Request{Refs: []string{a}, Vary: []string{"net=ideal,flow"}})
 	require.Equal(t, "net=flow", p.Variants[1].Label)
 	require.Equal(t, "flow", p.Variants[1].Scenario.Network.Engine)
+	// What varies together may have a value again.
+	p = plan(t, Request{Refs: []string{a}, Vary: []string{"kv.qps=1,2,2", "net=flow,flow,ideal"}})
+	require.Equal(t, "kv.qps=2, net=ideal", p.Variants[2].Label)
 }
 
 // A run that fails is said, and the others are compared.

@@ -166,6 +166,40 @@ func (s *Study) ParseAxis(text string) (Axis, error) {
 	return chosen, ps.Err()
 }
 
+// Repeats records what would make a point twice: in a product a value that an axis
+// has twice, in a zip one that has the same values of all axes beside it again.
+func Repeats(axes []Axis, mode string, ps *config.Problems) {
+	together := [][]Axis{axes}
+	beside := ", with the same beside it"
+	if mode != ModeZip || len(axes) == 1 {
+		together, beside = nil, ""
+		for i := range axes {
+			together = append(together, axes[i:i+1])
+		}
+	}
+	for _, zipped := range together {
+		seen := map[string]bool{}
+		for k := range zipped[0].Values {
+			var labels []string
+			for _, a := range zipped {
+				if k >= len(a.Values) {
+					return // not equally long, which is said elsewhere
+				}
+				labels = append(labels, strconv.Quote(a.Values[k].Label))
+			}
+			point := strings.Join(labels, " ")
+			if a := zipped[0]; seen[point] {
+				where := a.Where
+				if s := a.Values[k].Settings; len(s) > 0 {
+					where = s[0].Value.Where()
+				}
+				*ps = append(*ps, config.Problem{Key: a.Name, Where: where, Message: a.Values[k].Label + " is there twice" + beside})
+			}
+			seen[point] = true
+		}
+	}
+}
+
 // readSweep reads the section sweep, and records what is wrong with it.
 func readSweep(v config.Value, ps *config.Problems) (s Sweep) {
 	if !v.IsMapping() {
@@ -196,6 +230,9 @@ func readSweep(v config.Value, ps *config.Problems) (s Sweep) {
 	}
 	if x := v.Get("skip"); x.Written() {
 		s.Skip = readSkip(x, s.Axes, ps)
+	}
+	if len(s.Axes) > 0 {
+		Repeats(s.Axes, s.Mode, ps)
 	}
 	return s
 }
@@ -343,7 +380,6 @@ func readItem(at string, v config.Value, ps *config.Problems) Axis {
 // keyAxis makes the axis of one key.
 func keyAxis(key, where string, list config.Value, ps *config.Problems) Axis {
 	a := Axis{Name: key, Where: where}
-	seen := map[string]bool{}
 	add := func(v config.Value) {
 		label := v.String()
 		if text, quoted := "", false; v.IsScalar() {
@@ -351,11 +387,6 @@ func keyAxis(key, where string, list config.Value, ps *config.Problems) Axis {
 				label = text
 			}
 		}
-		if seen[label] {
-			complain(ps, key, v, "%s is there twice", label)
-			return
-		}
-		seen[label] = true
 		a.Values = append(a.Values, AxisValue{Label: label, Settings: []Setting{{key, v}}})
 	}
 	for _, v := range list.Items() {

@@ -177,6 +177,9 @@ func (p *Plan) combine(ps *config.Problems) {
 		ps.Addf("", "nothing varies: write --axis key=value,value, or sweep.axes in the scenario, or ask for replications")
 		return
 	}
+	if len(p.Axes) > 0 {
+		scenarios.Repeats(p.Axes, p.Mode, ps)
+	}
 	n := 1
 	for i, a := range p.Axes {
 		switch {

@@ -3,16 +3,19 @@ package main
 import (
 	"bytes"
 	"context"
+	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/tgssim/tgssim/compare"
-	"github.com/tgssim/tgssim/scenarios"
 )
 
 // fences finds the code blocks of a Markdown file.
@@ -134,25 +137,58 @@ func TestCalibrateDocument(t *testing.T) {
 	require.FileExists(t, "out/lab/manifest.json")
 }
 
-// TestDCQCNDocument follows docs/dcqcn.md. Of the long command, which is indented,
-// the arguments are checked.
+// TestDCQCNDocument follows docs/dcqcn.md.
 func TestDCQCNDocument(t *testing.T) {
 	d := readDocument(t, "docs/dcqcn.md")
 	d.follow(t)
-	for line := range strings.Lines(d.text) {
-		if line, ok := strings.CutPrefix(line, "    tgssim run "); ok {
-			var set []string
-			for i, w := range words(line) {
-				if i%2 == 0 && i > 0 {
-					set = append(set, w)
-				}
+	require.Equal(t, 6, d.commands)
+}
+
+// indented finds a command, also in the text of a list.
+var indented = regexp.MustCompile(`^ {4,}tgssim (.*\S)`)
+
+// TestLongCommands gives the indented commands of all documents, which may take
+// minutes, to the simulator and interrupts them at once: what is wrong with a
+// command is said before that.
+func TestLongCommands(t *testing.T) {
+	var files []string
+	for _, pattern := range []string{"../../docs/*.md", "../../docs/*/*.md"} {
+		some, err := filepath.Glob(pattern)
+		require.NoError(t, err)
+		files = append(files, some...)
+	}
+	commands := map[string]string{}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		require.NoError(t, err)
+		for line := range strings.Lines(string(text)) {
+			if m := indented.FindStringSubmatch(line); m != nil {
+				commands[m[1]] = filepath.Base(file)
 			}
-			_, err := scenarios.Load(words(line)[0], set...)
-			require.NoError(t, err)
-			d.commands++
 		}
 	}
-	require.Equal(t, 7, d.commands)
+	interrupted, cancel := context.WithCancel(context.Background())
+	cancel()
+	traces, err := filepath.Abs("../../workload")
+	require.NoError(t, err)
+	t.Chdir(t.TempDir())
+	require.NoError(t, os.Symlink(traces, "workload"))
+	for _, yours := range []string{"before.yaml", "after.yaml", "mine.yaml"} {
+		require.NoError(t, os.WriteFile(yours, []byte("extends: fabric-size-quick\n"), 0o644))
+	}
+	count := 0
+	for _, line := range slices.Sorted(maps.Keys(commands)) {
+		args := words(line)
+		if args[0] == "plot" || args[0] == "validate" { // of folders that others make; of its own tests
+			continue
+		}
+		var stderr bytes.Buffer
+		code := run(interrupted, args, io.Discard, &stderr)
+		assert.NotEqual(t, exitUsage, code, "%s: %s\n%s", commands[line], line, &stderr)
+		require.NoError(t, os.RemoveAll("out")) // several sweep into one folder
+		count++
+	}
+	require.Greater(t, count, 40)
 }
 
 // TestCompareDocument follows docs/compare.md, and looks for every measure and
