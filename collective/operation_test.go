@@ -7,7 +7,6 @@ import (
 
 	"github.com/tgssim/tgssim/experts"
 	"github.com/tgssim/tgssim/fabric"
-	"github.com/tgssim/tgssim/internal/units"
 	"github.com/tgssim/tgssim/sim"
 	"github.com/tgssim/tgssim/topology"
 )
@@ -189,50 +188,3 @@ func TestRoutingIsChecked(t *testing.T) {
 	require.ErrorContains(t, err, "routing.sample_layers: -1 is out of range")
 	require.ErrorContains(t, err, `routing.counts: unknown value "exakt"`)
 }
-
-// The ideal bound of 'Insights into DeepSeek-V3' (arXiv 2505.09343, section 4.4):
-// no computation, no latency, no headers; 32 tokens of 7,000 elements to nine
-// experts each, a byte to dispatch and two to combine, all of them on the wire of
-// 50 GB/s, or of 900 GB/s; two micro-batches of 61 layers.
-func TestIdealBound(t *testing.T) {
-	for _, c := range []struct {
-		rate                     units.Rate
-		allToAll, tpot, accuracy float64 // us, ms, ms
-	}{{400 * units.Gbps, 120.96, 14.76, 0.005}, {7200 * units.Gbps, 6.72, 0.82, 0.005}} {
-		top := topology.DefaultConfig()
-		top.Nodes, top.GPUsPerNode, top.NICsPerNode, top.Leaves, top.Spines = 10, 1, 1, 1, 0
-		top.NICRate, top.LinkRate = c.rate, c.rate
-		top.LinkDelay, top.NICLatency, top.SwitchLatency, top.NVLinkDelay = 0, 0, 0, 0
-		g, err := topology.LeafSpine(top)
-		require.NoError(t, err)
-		e := sim.New()
-		f := fabric.DefaultConfig()
-		f.Engine, f.Header = "ideal", 0
-		n, err := fabric.New(f, e, g, 1)
-		require.NoError(t, err)
-		done := &lastDelivery{}
-		total := sim.Time(0)
-		for _, bytes := range []int64{1, 2} {
-			spec := fabric.CollectiveSpec{Name: "bound", Class: fabric.ClassEP, Ranks: 10}
-			for src := range 10 {
-				for dst := range 10 {
-					if src != dst { // one of nine experts on each of the other nine GPUs
-						spec.Shares = append(spec.Shares, fabric.Share{Rank: src, Src: topology.GPU(src), Dst: topology.GPU(dst), Milli: bytes * 7000 * 1000})
-					}
-				}
-			}
-			coll, err := n.NewCollective(spec)
-			require.NoError(t, err)
-			coll.SetUnits([]int64{32, 32, 32, 32, 32, 32, 32, 32, 32, 32})
-			coll.Start(0, 0, done)
-			e.Run()
-			total += done.Arrived - done.Posted - done.Latency
-		}
-		require.InDelta(t, c.allToAll, total.Microseconds(), 1e-5)
-		require.InDelta(t, c.tpot, (2 * 61 * total).Milliseconds(), c.accuracy)
-	}
-}
-
-type lastDelivery struct{ fabric.Delivery }
-
-func (l *lastDelivery) Delivered(d fabric.Delivery) { l.Delivery = d }

@@ -203,29 +203,33 @@ func FuzzReadModel(f *testing.F) {
 		require.NoError(f, err)
 		f.Add(data)
 	}
-	gpu, err := LoadProfile("H800")
-	require.NoError(f, err)
-	gpu.Memory.Value = 1 << 60
 	f.Fuzz(func(t *testing.T, data []byte) {
 		m, err := ReadModel(data)
 		if err != nil {
 			return
 		}
-		if m.TotalParameters() < m.ActiveParameters() || m.ActiveParameters() <= 0 || m.KVElements() <= 0 {
-			t.Fatalf("%d parameters, %d active, %d KV elements", m.TotalParameters(), m.ActiveParameters(), m.KVElements())
-		}
-		// Whatever is accepted can be put on a GPU and timed.
-		r, err := NewRank(Setup{GPU: gpu, Model: m})
-		if err != nil {
-			t.Skip(err)
-		}
-		for _, l := range []LayerTimes{r.Prefill([]Chunk{{100, 7}}), r.Decode(3, 300, 2)} {
-			if l.AttnIn <= 0 || l.AttnOut <= 0 || l.Head <= 0 || l.Shared < 0 || l.DenseMLP < 0 {
-				t.Fatalf("times %+v", l)
-			}
-		}
-		if (r.Experts(true, 64, 1) > 0) != (r.MoELayers() > 0) {
-			t.Fatal("experts take no time")
-		}
+		timed(t, m)
 	})
+}
+
+// timed puts a model that was accepted on a GPU with memory enough, and times it.
+func timed(t *testing.T, m *Model) {
+	gpu, err := LoadProfile("H800")
+	require.NoError(t, err)
+	gpu.Memory.Value = 1 << 60
+	if m.TotalParameters() < m.ActiveParameters() || m.ActiveParameters() <= 0 || m.KVElements() <= 0 {
+		t.Fatalf("%d parameters, %d active, %d KV elements", m.TotalParameters(), m.ActiveParameters(), m.KVElements())
+	}
+	r, err := NewRank(Setup{GPU: gpu, Model: m})
+	if err != nil {
+		t.Skip(err)
+	}
+	for _, l := range []LayerTimes{r.Prefill([]Chunk{{100, 7}}), r.Decode(3, 300, 2)} {
+		if l.AttnIn <= 0 || l.AttnOut <= 0 || l.Head <= 0 || l.Shared < 0 || l.DenseMLP < 0 {
+			t.Fatalf("times %+v", l)
+		}
+	}
+	if (r.Experts(true, 64, 1) > 0) != (r.MoELayers() > 0) {
+		t.Fatal("experts take no time")
+	}
 }

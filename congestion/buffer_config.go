@@ -80,12 +80,7 @@ func BufferPresets() []string { return bufferPresets.names() }
 // SetPreset sets every field to that of the named preset. An unknown name leaves
 // c alone and is an error that names the nearest one.
 func (c *BufferConfig) SetPreset(name string) error {
-	p, err := bufferPresets.find(name)
-	if err == nil {
-		*c = p
-		c.Preset = name
-	}
-	return err
+	return setPreset(c, &c.Preset, bufferPresets, name)
 }
 
 // DefaultBuffer is the preset "sonic-tomahawk5".

@@ -58,12 +58,7 @@ func ConfigPresets() []string { return configPresets.names() }
 // SetPreset sets every field to that of the named preset. An unknown name leaves
 // c alone and is an error that names the nearest one.
 func (c *Config) SetPreset(name string) error {
-	p, err := configPresets.find(name)
-	if err == nil {
-		*c = p
-		c.Preset = name
-	}
-	return err
+	return setPreset(c, &c.Preset, configPresets, name)
 }
 
 // DefaultConfig is the preset "lossless".

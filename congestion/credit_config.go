@@ -87,12 +87,7 @@ func CreditPresets() []string { return creditPresets.names() }
 // SetPreset sets every field to that of the named preset. An unknown name leaves
 // c alone and is an error that names the nearest one.
 func (c *CreditConfig) SetPreset(name string) error {
-	p, err := creditPresets.find(name)
-	if err == nil {
-		*c = p
-		c.Preset = name
-	}
-	return err
+	return setPreset(c, &c.Preset, creditPresets, name)
 }
 
 // DefaultCredit is the preset "uec".

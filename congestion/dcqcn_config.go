@@ -153,12 +153,7 @@ func DCQCNPresets() []string { return dcqcnPresets.names() }
 // SetPreset sets every field to that of the named preset. An unknown name leaves
 // c alone and is an error that names the nearest one.
 func (c *DCQCNConfig) SetPreset(name string) error {
-	p, err := dcqcnPresets.find(name)
-	if err == nil {
-		*c = p
-		c.Preset = name
-	}
-	return err
+	return setPreset(c, &c.Preset, dcqcnPresets, name)
 }
 
 // DefaultDCQCN is the preset "alibaba"; docs/decisions/0003 says why.

@@ -79,12 +79,7 @@ func ECNPresets() []string { return ecnPresets.names() }
 // SetPreset sets every field to that of the named preset. An unknown name leaves
 // c alone and is an error that names the nearest one.
 func (c *ECNConfig) SetPreset(name string) error {
-	p, err := ecnPresets.find(name)
-	if err == nil {
-		*c = p
-		c.Preset = name
-	}
-	return err
+	return setPreset(c, &c.Preset, ecnPresets, name)
 }
 
 // DefaultECN is the preset "alibaba".

@@ -82,12 +82,7 @@ func GSEPresets() []string { return gsePresets.names() }
 // SetPreset sets every field to that of the named preset. An unknown name leaves
 // c alone and is an error that names the nearest one.
 func (c *GSEConfig) SetPreset(name string) error {
-	p, err := gsePresets.find(name)
-	if err == nil {
-		*c = p
-		c.Preset = name
-	}
-	return err
+	return setPreset(c, &c.Preset, gsePresets, name)
 }
 
 // DefaultGSE is the preset "derived".

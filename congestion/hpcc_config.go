@@ -52,12 +52,7 @@ func HPCCPresets() []string { return hpccPresets.names() }
 // SetPreset sets every field to that of the named preset. An unknown name leaves
 // c alone and is an error that names the nearest one.
 func (c *HPCCConfig) SetPreset(name string) error {
-	p, err := hpccPresets.find(name)
-	if err == nil {
-		*c = p
-		c.Preset = name
-	}
-	return err
+	return setPreset(c, &c.Preset, hpccPresets, name)
 }
 
 // DefaultHPCC is the preset "paper".

@@ -48,12 +48,7 @@ func INTPresets() []string { return intPresets.names() }
 // SetPreset sets every field to that of the named preset. An unknown name leaves
 // c alone and is an error that names the nearest one.
 func (c *INTConfig) SetPreset(name string) error {
-	p, err := intPresets.find(name)
-	if err == nil {
-		*c = p
-		c.Preset = name
-	}
-	return err
+	return setPreset(c, &c.Preset, intPresets, name)
 }
 
 // DefaultINT is the preset "exact".

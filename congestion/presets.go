@@ -30,6 +30,17 @@ func (t presets[C]) find(name string) (C, error) {
 	return none, unknownName("preset", name, t.names())
 }
 
+// setPreset sets c to the settings of a name, which named, a field of c, becomes. An
+// unknown name changes nothing.
+func setPreset[C any](c *C, named *string, t presets[C], name string) error {
+	p, err := t.find(name)
+	if err == nil {
+		*c = p
+		*named = name
+	}
+	return err
+}
+
 // A PresetInfo says what a preset is.
 type PresetInfo struct {
 	// Key is the section of a Config that has the preset: "dcqcn", or "" for all

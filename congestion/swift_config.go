@@ -67,12 +67,7 @@ func SwiftPresets() []string { return swiftPresets.names() }
 // SetPreset sets every field to that of the named preset. An unknown name leaves
 // c alone and is an error that names the nearest one.
 func (c *SwiftConfig) SetPreset(name string) error {
-	p, err := swiftPresets.find(name)
-	if err == nil {
-		*c = p
-		c.Preset = name
-	}
-	return err
+	return setPreset(c, &c.Preset, swiftPresets, name)
 }
 
 // DefaultSwift is the preset "derived".

@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/tgssim/tgssim/internal/testkit"
 )
 
 var (
@@ -38,7 +40,7 @@ func check(t *testing.T, file string, tables []table) {
 			want := x.make(t)
 			text, err := os.ReadFile(file)
 			require.NoError(t, err)
-			before, after, got, err := cut(string(text), x.name)
+			before, after, got, err := testkit.Table(string(text), x.name)
 			require.NoError(t, err, file)
 			if *update {
 				require.NoError(t, os.WriteFile(file, []byte(before+want+after), 0o644))
@@ -46,29 +48,6 @@ func check(t *testing.T, file string, tables []table) {
 			}
 			require.Equal(t, want, got, "%s has drifted; go test ./docs -update rewrites it", file)
 		})
-	}
-}
-
-// cut finds a table: what stands before it, what after it, and itself.
-func cut(text, name string) (before, after, body string, err error) {
-	head, tail := "<!-- "+name+" -->\n", "<!-- /"+name+" -->\n"
-	i, j := strings.Index(text, head), strings.Index(text, tail)
-	if i < 0 || j < i {
-		return "", "", "", fmt.Errorf("no table %q", name)
-	}
-	i += len(head)
-	return text[:i], text[j:], text[i:j], nil
-}
-
-func TestCut(t *testing.T) {
-	before, after, body, err := cut("a\n<!-- x -->\nold\n<!-- /x -->\nb\n", "x")
-	require.NoError(t, err)
-	require.Equal(t, "a\n<!-- x -->\n", before)
-	require.Equal(t, "<!-- /x -->\nb\n", after)
-	require.Equal(t, "old\n", body)
-	for _, text := range []string{"", "<!-- x -->\n", "<!-- /x -->\n<!-- x -->\n", "<!-- y -->\n<!-- /y -->\n"} {
-		_, _, _, err := cut(text, "x")
-		require.Error(t, err)
 	}
 }
 

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/tgssim/tgssim/internal/testkit"
 )
 
 // The example of a controller is the one that congestion compiles and tests.
@@ -21,7 +23,7 @@ func TestExampleOfAController(t *testing.T) {
 	require.True(t, ok)
 	text, err := os.ReadFile("extending.md")
 	require.NoError(t, err)
-	_, _, body, err := cut(string(text), "example")
+	_, _, body, err := testkit.Table(string(text), "example")
 	require.NoError(t, err)
 	require.Equal(t, "```go\n"+example+"```\n", body)
 }
@@ -35,7 +37,7 @@ func TestOneMoreController(t *testing.T) {
 	text, err := os.ReadFile("extending.md")
 	require.NoError(t, err)
 	fenced := func(name string) string {
-		_, _, body, err := cut(string(text), name)
+		_, _, body, err := testkit.Table(string(text), name)
 		require.NoError(t, err)
 		return strings.TrimSuffix(strings.TrimPrefix(body, "```go\n"), "```\n")
 	}

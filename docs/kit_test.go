@@ -16,16 +16,15 @@ import (
 	"github.com/tgssim/tgssim/internal/units"
 	"github.com/tgssim/tgssim/sim"
 	"github.com/tgssim/tgssim/topology"
+	"github.com/tgssim/tgssim/topology/topologytest"
 )
 
 // leafSpine is a fabric of the reference: hosts with one GPU and one NIC of 400
 // Gb/s, 1 us per link, switches without latency. LS128 has 128 hosts, 16 leaves
 // and 8 spines.
 func leafSpine(hosts, leaves, spines int) topology.Config {
-	c := topology.DefaultConfig()
-	c.Nodes, c.GPUsPerNode, c.NICsPerNode = hosts, 1, 1
-	c.Leaves, c.Spines = leaves, spines
-	c.LinkDelay, c.SwitchLatency, c.NICLatency, c.NVLinkDelay = sim.Microsecond, 0, 0, 0
+	c := topologytest.Hosts(hosts, leaves, spines)
+	c.LinkDelay = sim.Microsecond
 	if spines == 0 {
 		c.Oversubscription, c.UplinksPerLeaf = 1, 0
 	}

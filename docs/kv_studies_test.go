@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tgssim/tgssim/internal/invariants"
+	"github.com/tgssim/tgssim/internal/testkit"
 	"github.com/tgssim/tgssim/sweep"
 )
 
@@ -32,7 +33,7 @@ func (s *slowStudy) hold(t *testing.T) {
 	}
 	text, err := os.ReadFile(file)
 	require.NoError(t, err)
-	_, _, body, err := cut(string(text), s.name)
+	_, _, body, err := testkit.Table(string(text), s.name)
 	require.NoError(t, err, file)
 	plan, err := sweep.New(s.name, sweep.Request{})
 	require.NoError(t, err)

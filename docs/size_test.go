@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tgssim/tgssim/internal/invariants"
+	"github.com/tgssim/tgssim/internal/testkit"
 	"github.com/tgssim/tgssim/sweep"
 )
 
@@ -62,7 +63,7 @@ func TestSizeStudy(t *testing.T) {
 	file := filepath.Join("studies", sizeStudy+".md")
 	text, err := os.ReadFile(file)
 	require.NoError(t, err)
-	before, after, table, err := cut(string(text), sizeStudy)
+	before, after, table, err := testkit.Table(string(text), sizeStudy)
 	require.NoError(t, err)
 	if *update {
 		table = sizeTable(t, func(string, string) bool { return true })

@@ -13,25 +13,10 @@ import (
 	"github.com/tgssim/tgssim/internal/units"
 	"github.com/tgssim/tgssim/sim"
 	"github.com/tgssim/tgssim/topology"
+	"github.com/tgssim/tgssim/topology/topologytest"
 )
 
-// bare is a topology without latencies, so that times are those of the bytes:
-// nodes servers of one GPU each.
-func bare(nodes, leaves, spines int) topology.Config {
-	c := topology.DefaultConfig()
-	c.Nodes, c.GPUsPerNode, c.NICsPerNode = nodes, 1, 1
-	c.Leaves, c.Spines = leaves, spines
-	c.LinkDelay, c.SwitchLatency, c.NICLatency, c.NVLinkDelay = 0, 0, 0, 0
-	return c
-}
-
-// ls128 is the LS128 fabric of the reference flow lists: 16 leaves of 8 hosts,
-// 8 spines, 400 Gb/s everywhere, 1 us per link, switches without latency.
-func ls128() topology.Config {
-	c := bare(128, 16, 8)
-	c.LinkDelay = sim.Microsecond
-	return c
-}
+var bare, ls128 = topologytest.Hosts, topologytest.LS128
 
 // cluster is n servers of 8 GPUs with 8 NICs, four servers (32 NICs) to a leaf
 // where there are as many, non-blocking.

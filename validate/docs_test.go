@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/tgssim/tgssim/internal/testkit"
 )
 
 // readings are the set-ups that DeepSeek-V3's decode figure has been read as.
@@ -129,13 +131,10 @@ func TestDocument(t *testing.T) {
 	for name, want := range map[string]string{"targets": Markdown(rows), "readings": b.String(), "paths": networkTable(t, known)} {
 		text, err := os.ReadFile(file)
 		require.NoError(t, err)
-		head, tail := "<!-- "+name+" -->\n", "<!-- /"+name+" -->\n"
-		before, rest, ok := strings.Cut(string(text), head)
-		require.True(t, ok, head)
-		body, after, ok := strings.Cut(rest, tail)
-		require.True(t, ok, tail)
+		before, after, body, err := testkit.Table(string(text), name)
+		require.NoError(t, err, file)
 		if *update {
-			require.NoError(t, os.WriteFile(file, []byte(before+head+want+tail+after), 0o644))
+			require.NoError(t, os.WriteFile(file, []byte(before+want+after), 0o644))
 			continue
 		}
 		require.Equal(t, want, body, "%s has drifted; go test ./validate -update rewrites it", file)

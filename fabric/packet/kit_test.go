@@ -15,24 +15,10 @@ import (
 	"github.com/tgssim/tgssim/internal/units"
 	"github.com/tgssim/tgssim/sim"
 	"github.com/tgssim/tgssim/topology"
+	"github.com/tgssim/tgssim/topology/topologytest"
 )
 
-// bare is a topology without latencies, one GPU per server.
-func bare(nodes, leaves, spines int) topology.Config {
-	c := topology.DefaultConfig()
-	c.Nodes, c.GPUsPerNode, c.NICsPerNode = nodes, 1, 1
-	c.Leaves, c.Spines = leaves, spines
-	c.LinkDelay, c.SwitchLatency, c.NICLatency, c.NVLinkDelay = 0, 0, 0, 0
-	return c
-}
-
-// ls128 is the LS128 fabric of the reference flow lists: 16 leaves of 8 hosts,
-// 8 spines, 400 Gb/s everywhere, 1 us per link, switches without latency.
-func ls128() topology.Config {
-	c := bare(128, 16, 8)
-	c.LinkDelay = sim.Microsecond
-	return c
-}
+var bare, ls128 = topologytest.Hosts, topologytest.LS128
 
 // star is n hosts under one switch, 1 us from it.
 func star(n int, rate units.Rate) topology.Config {

@@ -1,4 +1,5 @@
-// Package testkit makes the property tests of a package that imports it draw the
+// Package testkit finds the tables of documents for the tests that hold them to what
+// comes out, and makes the property tests of a package that imports it draw the
 // same values in every run, so that whether a commit passes is a property of the
 // commit. New values are drawn by another seed, which RAPID_SEED or -rapid.seed
 // gives (0: one of the clock's), and by .ci/fuzz.

@@ -30,3 +30,15 @@ func TestDrawsAreTheSameInEveryRun(t *testing.T) {
 	require.Equal(t, first, drawn())
 	require.NotEqual(t, first, drawn("-rapid.seed=2"))
 }
+
+func TestTable(t *testing.T) {
+	before, after, body, err := Table("a\n<!-- x -->\nold\n<!-- /x -->\nb\n", "x")
+	require.NoError(t, err)
+	require.Equal(t, "a\n<!-- x -->\n", before)
+	require.Equal(t, "<!-- /x -->\nb\n", after)
+	require.Equal(t, "old\n", body)
+	for _, text := range []string{"", "<!-- x -->\n", "<!-- /x -->\n<!-- x -->\n", "<!-- y -->\n<!-- /y -->\n"} {
+		_, _, _, err := Table(text, "x")
+		require.Error(t, err)
+	}
+}

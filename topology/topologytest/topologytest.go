@@ -1,4 +1,4 @@
-// Package topologytest draws random clusters for property tests.
+// Package topologytest has clusters for tests: random ones, and those of the reference.
 package topologytest
 
 import (
