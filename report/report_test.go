@@ -149,6 +149,18 @@ func TestTableFitsItsWidth(t *testing.T) {
 	}
 }
 
+// A file, which is 100 wide, gets every column of every table.
+func TestTableIsWhole(t *testing.T) {
+	run := busyDay(t)
+	pool := &run.Result.Pools[1]
+	pool.Usage.Pool = "prefill" // the longer name
+	pool.Dispatch = metrics.AllToAll{Runs: 1, Microseconds: 198, Logical: 5.541e6, NVLink: 10.92e6, Network: 4.156e6}
+	pool.Combine = pool.Dispatch
+	text := render(t, run, report.Options{})
+	require.Contains(t, text, "network GB/s\n")
+	require.NotContains(t, text, "~")
+}
+
 // Colours add escape codes and nothing else, and only when asked for.
 func TestColours(t *testing.T) {
 	run := busyDay(t)

@@ -86,9 +86,8 @@ func (p *printer) section(title string, header table.Row, rows []table.Row, left
 	t := table.NewWriter()
 	style := table.StyleDefault
 	style.Options = table.Options{SeparateHeader: true}
-	style.Box = table.BoxStyle{MiddleHorizontal: "-", PaddingRight: "  ", UnfinishedRow: "~"}
+	style.Box = table.BoxStyle{MiddleHorizontal: "-", PaddingRight: "  "}
 	style.Format = table.FormatOptions{}
-	style.Size.WidthMax = p.o.Width
 	t.SetStyle(style)
 	t.SuppressTrailingSpaces()
 	configs := make([]table.ColumnConfig, len(header))
@@ -101,7 +100,14 @@ func (p *printer) section(title string, header table.Row, rows []table.Row, left
 	t.SetColumnConfigs(configs)
 	t.AppendHeader(header)
 	t.AppendRows(rows)
-	p.out.WriteString(p.bold(wrap(title, p.o.Width)) + "\n" + t.Render() + "\n\n")
+	p.out.WriteString(p.bold(wrap(title, p.o.Width)) + "\n")
+	for line := range strings.SplitSeq(t.Render(), "\n") {
+		if strings.Trim(line, "-") == "" { // it is as wide as the cells with their padding
+			line = line[:min(len(line), p.o.Width)]
+		}
+		p.out.WriteString(snip(line, p.o.Width) + "\n")
+	}
+	p.out.WriteString("\n")
 }
 
 func (p *printer) heading(r *Run) {
