@@ -141,7 +141,7 @@ func TestCalibrateDocument(t *testing.T) {
 func TestDCQCNDocument(t *testing.T) {
 	d := readDocument(t, "docs/dcqcn.md")
 	d.follow(t)
-	require.Equal(t, 6, d.commands)
+	require.Equal(t, 7, d.commands)
 }
 
 // indented finds a command, also in the text of a list.
