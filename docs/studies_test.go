@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -24,6 +25,12 @@ type column struct {
 
 // absent is the figures that not every run has.
 var absent = map[string]bool{"expert_busiest_over_mean_decode": true} // without moe.routing
+
+// with is the column with so many decimals.
+func (c column) with(decimals int) column {
+	c.decimals = decimals
+	return c
+}
 
 // cell is a mean with half of its 95 % confidence interval, in the unit of the
 // samples.
@@ -72,16 +79,21 @@ func studyTable(name string, axes []string, columns []column) func(t *testing.T)
 	return func(t *testing.T) string {
 		plan, err := sweep.New(name, sweep.Request{})
 		require.NoError(t, err)
-		head := axes
-		for _, c := range columns {
-			head = append(head[:len(head):len(head)], c.head)
-		}
-		r := newRows(head...)
+		r := newRows(studyHead(axes, columns)...)
 		for point := range plan.Points {
 			r.row(studyRow(t, plan, point, columns)...)
 		}
 		return r.String()
 	}
+}
+
+// studyHead is the first line.
+func studyHead(axes []string, columns []column) []string {
+	head := slices.Clone(axes)
+	for _, c := range columns {
+		head = append(head, c.head)
+	}
+	return head
 }
 
 // studyRow is the line of a point.
