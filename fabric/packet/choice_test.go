@@ -91,14 +91,15 @@ func TestOracleSeesFailures(t *testing.T) {
 
 // An AllToAll loses an uplink of four, and routing is not told for 10 ms. Who waits
 // for it is stuck until a retransmission after that; with silent_after flows leave
-// the path that answers no probe, and the first retransmission, after 1 ms, arrives.
+// the path that answers no probe, and the first retransmission arrives: timeouts are
+// 1 ms here.
 func TestSilenceTellsOfFailures(t *testing.T) {
 	c := bare(16, 4, 4)
 	c.LinkDelay = sim.Microsecond
 	g := build(t, c)
 	last := func(per string, silent sim.Time) float64 {
 		s := chosen(t, PathINT, per)
-		s.Packet.Path.INT.SilentAfter = silent
+		s.Packet.Path.INT.SilentAfter, s.Packet.Transport.Timeout = silent, sim.Millisecond
 		s.Packet.Faults = []Fault{{Link: "leaf0>spine0", At: 20 * sim.Microsecond, Rate: 0}}
 		s.Packet.FaultDetection = 10 * sim.Millisecond
 		b := newBench(t, s, g)
