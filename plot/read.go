@@ -27,6 +27,7 @@ type folder struct {
 	version   string
 	scenario  string
 	seed      uint64
+	runs      int // that a sweep has; 0 is not known
 }
 
 // A row is one run, of a sweep or by itself.
@@ -79,12 +80,13 @@ func openFolder(dir string) (*folder, error) {
 	}
 	var m struct {
 		Kind string `json:"kind"`
+		Runs int    `json:"runs"`
 		report.Manifest
 	}
 	if err := json.Unmarshal(text, &m); err != nil || m.Tool != "tgssim" {
 		return nil, fmt.Errorf("%s was not written by tgssim", filepath.Join(dir, sweep.ManifestFile))
 	}
-	f.run, f.version, f.scenario, f.seed = m.Kind == "", m.Version, m.Scenario, m.Seed
+	f.run, f.version, f.scenario, f.seed, f.runs = m.Kind == "", m.Version, m.Scenario, m.Seed, m.Runs
 	return f, nil
 }
 
@@ -165,6 +167,9 @@ func (t *table) readSweep(f *folder) error {
 	first := len(t.rows)
 	if err := read(f, text); err != nil {
 		return fmt.Errorf("%s: %w", filepath.Join(f.dir, name), err)
+	}
+	if n := len(t.rows) - first; f.runs > 0 && n != f.runs {
+		return fmt.Errorf("%s has %s of the sweep's %d: it is not whole", filepath.Join(f.dir, name), plural(n, "run"), f.runs)
 	}
 	trees := map[int]*config.Tree{}
 	for i := range t.rows[first:] {

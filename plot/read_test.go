@@ -1,6 +1,7 @@
 package plot
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -65,6 +66,21 @@ func TestParseNumber(t *testing.T) {
 		_, ok := parseNumber(s)
 		require.False(t, ok, s)
 	}
+}
+
+// A table that has lost its end is no picture of the sweep.
+func TestTablesAreWhole(t *testing.T) {
+	dir := writeSweep(t, t.TempDir(), study()...)
+	manifest := func(runs int) {
+		text := fmt.Sprintf(`{"tool":"tgssim","kind":"sweep","seed":7,"runs":%d}`, runs)
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "manifest.json"), []byte(text), 0o644))
+	}
+	manifest(27)
+	_, err := open([]string{dir})
+	require.NoError(t, err)
+	manifest(28)
+	_, err = open([]string{dir})
+	require.ErrorContains(t, err, "sweep.jsonl has 27 runs of the sweep's 28: it is not whole")
 }
 
 // Whatever is in the files of a sweep: it is refused, or drawn as XML without NaN.
