@@ -74,9 +74,11 @@ const maxProbes = 16
 // points, spread evenly, for an equal part of the budget of wall-clock time each,
 // and extends what it sees: the pace of arrivals in the second half of the probe
 // is taken for that of the rest. The beginning of a run has fewer requests in the
-// system than its middle, so that the estimate is good to a factor of two or so
-// and no better; of a run that the probe sees to its end it is exact, but for the
-// noise of the machine.
+// system than its middle. In the packet engine, where a probe sees little more, the
+// pace of bytes counts instead, and a run of the point in the flow engine tells how
+// many are to come; such runs take as long as the probes at the most. The estimate
+// is good to a factor of two or so and no better; of a run that the probe sees to
+// its end it is exact, but for the noise of the machine.
 func (p *Plan) Estimate(ctx context.Context, budget time.Duration) ([]Cost, error) {
 	costs, err := p.Describe(ctx)
 	if err != nil {
@@ -92,9 +94,9 @@ func (p *Plan) Estimate(ctx context.Context, budget time.Duration) ([]Cost, erro
 		return costs, nil
 	}
 	probes := spread(sound, maxProbes)
-	traces := experiment.Traces{}
+	g := guides{left: budget, known: map[string]guide{}}
 	for _, point := range probes {
-		if err := p.probe(ctx, &costs[point], budget/time.Duration(len(probes)), &traces); err != nil {
+		if err := p.probe(ctx, &costs[point], budget/time.Duration(len(probes)), &g); err != nil {
 			return nil, err
 		}
 	}
@@ -147,30 +149,33 @@ type moment struct {
 }
 
 // probe runs the beginning of a point.
-func (p *Plan) probe(ctx context.Context, c *Cost, budget time.Duration, traces *experiment.Traces) error {
+func (p *Plan) probe(ctx context.Context, c *Cost, budget time.Duration, g *guides) error {
 	started := time.Now()
 	s, err := p.Scenario(c.Point)
 	if err != nil {
 		return err
 	}
-	b, err := experiment.BuildWith(s, traces)
+	b, err := experiment.BuildWith(s, &g.traces)
 	if err != nil {
 		return err
 	}
 	built := time.Since(started)
-	ctx, stop := context.WithTimeout(ctx, budget)
+	within, stop := context.WithTimeout(ctx, budget)
 	defer stop()
 	var seen []moment
-	_, err = b.Run(ctx, func(q experiment.Progress) {
+	_, err = b.Run(within, func(q experiment.Progress) {
 		seen = append(seen, moment{time.Since(started), share(s, q)})
 	})
 	switch {
 	case err == nil:
 		c.Seconds, c.Basis = time.Since(started).Seconds(), CostMeasured
-	case errors.Is(err, context.DeadlineExceeded):
-		c.extend(seen, built)
 	case ctx.Err() != nil:
-		return err
+		return ctx.Err()
+	case errors.Is(err, context.DeadlineExceeded):
+		for i, sent := range g.of(ctx, s).shares(seen) {
+			seen[i].done = sent
+		}
+		c.extend(seen, built)
 	default:
 		c.Error = err // the run itself fails
 	}

@@ -324,7 +324,8 @@ func (f *sweepFlags) estimate(cmd *cobra.Command, p *sweep.Plan) error {
 	q.line("")
 	q.line("%s on %s: about %s.", plural(p.Runs(), "run"), plural(workers, "core"), roughly(max(longest, total/float64(workers))))
 	q.line("Found by running up to 16 points for a moment. Where that was not to the end, it says `about`:")
-	q.line("the rest is taken to go on at the same pace, which is good to a factor of two or so.")
+	q.line("the rest is taken to go on at the same pace (of bytes, in the packet engine), which is good")
+	q.line("to a factor of two or so.")
 	if unknown > 0 {
 		q.line("%s too slow to judge in this time and left out.", were(unknown, "point"))
 	}
