@@ -94,7 +94,9 @@ func TestPicturesOfRuns(t *testing.T) {
 	f, _ := draws(t, Request{Dirs: []string{a, b}, Preset: "ttft-cdf", By: []string{"network.engine", "gpus"}})
 	require.True(t, strings.HasPrefix(f.legend[1].name, "ideal, 32 GPUs\np50 "), f.legend[1].name)
 
-	// Runs are rows, too.
+	// Runs are rows, too, beside a sweep and without its axes.
+	both, _ := draws(t, Request{Dirs: []string{a, writeSweep(t, filepath.Join(dir, "sweep"), study()...)}, Preset: "tgs-vs-size"})
+	require.Equal(t, []string{"built", "dcqcn-ecmp", "spray", "Ideal fabric"}, namesOf(both))
 	f, _ = draws(t, Request{Dirs: []string{a, b}, Preset: "frontier"})
 	require.Equal(t, []string{"built", "Ideal fabric"}, namesOf(f))
 

@@ -337,11 +337,13 @@ func (s *xySpec) name(all []*series) error {
 	for _, g := range all {
 		var parts []string
 		for i, c := range s.by {
-			if !s.onlyIdeal(all, g, i) {
+			if g.keys[i] != "" && !s.onlyIdeal(all, g, i) {
 				parts = append(parts, show(c, g.keys[i]))
 			}
 		}
 		switch {
+		case len(parts) == 0 && slices.Contains(g.keys, ""): // it has none of the columns
+			parts = append(parts, g.spots[0].folder.name)
 		case g.ideal && len(parts) == 0:
 			parts = append(parts, "Ideal fabric")
 		case g.ideal:

@@ -155,8 +155,8 @@ func (l *LoadRule) validate() error {
 	ps.Require(l.Rate >= 0 && !math.IsInf(float64(l.Rate), 0), "rate", "%v; use a rate above 0, such as 100/s", l.Rate)
 	ps.Require(l.RequestsPerGPU >= 0 && l.RequestsPerGPU <= 1e9, "requests_per_gpu", "%v is out of range: 0 to 1e9", l.RequestsPerGPU)
 	ps.Require(l.Requests >= 0, "requests", "%d is negative", l.Requests)
-	ps.Require(l.RatePerGPU == 0 || l.Rate == 0, "rate", "rate_per_gpu lets the rate follow the GPUs, and this holds it; remove one of the two")
-	ps.Require(l.RequestsPerGPU == 0 || l.Requests == 0, "requests", "requests_per_gpu lets them follow the GPUs, and this holds them; remove one of the two")
+	ps.Require(l.RatePerGPU == 0 || l.Rate == 0, "rate", "rate_per_gpu lets the rate follow the GPUs, and this holds it; remove one of the two, or set workload.arrivals.rate")
+	ps.Require(l.RequestsPerGPU == 0 || l.Requests == 0, "requests", "requests_per_gpu lets them follow the GPUs, and this holds them; remove one of the two, or set workload.requests")
 	ps.Require(*l != LoadRule{}, "", "says nothing; write rate_per_gpu, requests_per_gpu, rate or requests")
 	return ps.Err()
 }
