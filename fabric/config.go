@@ -26,7 +26,7 @@ type Config struct {
 	// 4,178 B for 4,096 B of payload, 98.037 % of the line rate.
 	Header units.Bytes `yaml:"header"`
 	// NVLinkEfficiency is the share of an NVLink's rate in the topology that is
-	// payload, resolved to a millionth. It is 1 because topology.Config states
+	// payload, resolved to a millionth. It is 1 because the topology states
 	// NVLink as a rate of payload (160 of 200 GB/s signalled on an H800, DeepEP).
 	// Set it to 0.8 together with a topology in signalled rates.
 	NVLinkEfficiency float64 `yaml:"nvlink_efficiency"`

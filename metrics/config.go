@@ -19,7 +19,7 @@ type Config struct {
 	// Warmup is a span after the first arrival. Requests that arrive in it, and
 	// token gaps that end in it, are left out of the latency statistics, and the
 	// steady window starts at its end. With 0 the statistics cover every request
-	// and the steady window starts by itself; see Result.Steady.
+	// and the steady window starts by itself.
 	Warmup sim.Time `yaml:"warmup"`
 	// Window is the width of the rows of the time series, at least 1 ms; 0 picks
 	// the smallest 1, 2 or 5 times a power of ten that makes at most 200 rows. One

@@ -73,8 +73,9 @@ type INTConfig struct {
 	ProbeInterval sim.Time `yaml:"probe_interval"`
 	// SilentAfter is how long a probe may go unanswered before its path is taken to
 	// have failed, and left until it answers (HULA, SOSR 2016, detects failures so):
-	// a round trip and an interval at least. 0 waits for routing to say so. What
-	// comes back of a path from after the probe left is an answer, too.
+	// more than a round trip, and than an interval for a probe that is lost alone to
+	// do no harm. 0 waits for routing to say so. What comes back of a path from after
+	// the probe left is an answer, too.
 	SilentAfter sim.Time `yaml:"silent_after"`
 	// ProbeBytes is a probe on the wire, each way: the least frame with preamble
 	// and gap, 84 B, and five hops of telemetry, 42 B.

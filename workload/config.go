@@ -146,7 +146,7 @@ type PrefixConfig struct {
 	// Alpha skews their popularity: group g of 1, 2, ... is taken with
 	// probability ~ g**-Alpha; 0 makes them equal. 0 to 10.
 	Alpha float64 `yaml:"alpha,omitempty"`
-	// BlockTokens is the number of tokens that one element of Request.Blocks
+	// BlockTokens is the number of tokens that one block of a prefix
 	// stands for.
 	BlockTokens int `yaml:"block_tokens"`
 }
@@ -182,7 +182,7 @@ type TraceConfig struct {
 	// not played.
 	Skip int `yaml:"skip,omitempty"`
 	// Rows is the most rows read after those; 0 is all. What follows is neither
-	// read nor checked. (Config.Requests instead bounds what is played, in time
+	// read nor checked. (workload.requests instead bounds what is played, in time
 	// order, of a file that is read whole.)
 	Rows int `yaml:"rows,omitempty"`
 	// ZeroLengths says what becomes of a row without prompt or output tokens:

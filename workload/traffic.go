@@ -62,7 +62,7 @@ type TrafficConfig struct {
 	Group int `yaml:"group"`
 	// Bytes is the payload of every flow.
 	Bytes units.Bytes `yaml:"bytes"`
-	// Sizes is the distribution of the flows' sizes: a name of SizeNames, or file,
+	// Sizes is the distribution of the flows' sizes: a published one by name, or file,
 	// which takes it from Path. poisson.
 	Sizes string `yaml:"sizes"`
 	// Load is the part of an endpoint's rate that it sends on average, payload.
@@ -74,8 +74,8 @@ type TrafficConfig struct {
 	// poisson.
 	Warmup sim.Time `yaml:"warmup"`
 	// Path is a CSV file of source,destination,bytes and optionally start (a time
-	// with its unit), with or without a header, see ReadFlows; or with pattern
-	// poisson and sizes file, one of a distribution, see ReadSizes.
+	// with its unit), with or without a header; or with pattern
+	// poisson and sizes file, one of a distribution.
 	Path string `yaml:"path"`
 }
 

@@ -16,7 +16,7 @@ import (
 func newList() *cobra.Command {
 	list := &cobra.Command{
 		Use:   "list",
-		Short: "List the scenarios, fabrics, GPUs, models or presets that are known",
+		Short: "List the scenarios, fabrics, GPUs, models, presets or keys that are known",
 		Args:  knownCommand,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
@@ -29,6 +29,7 @@ func newList() *cobra.Command {
 		{"gpus [NAME or PATH]...", "List the GPU profiles: what is fitted, from what, with which error", listGPUs},
 		{"models", "List the model catalogue: parameters and KV bytes per token", all(listModels)},
 		{"presets", "List the presets of congestion control, ECN, PFC and paths", all(listPresets)},
+		{"keys [SECTION or KEY]...", "List the keys of a scenario or fabric: type and default, and of a section what they are", listKeys},
 	} {
 		var asJSON bool
 		args := exactly(0, "no arguments")

@@ -62,7 +62,7 @@ type PathConfig struct {
 	// "oracle", which knows every queue and every packet under way, as no network
 	// could.
 	Choice string `yaml:"choice"`
-	// Index is the path of "static", among the paths in order of topology.Paths;
+	// Index is the path of "static", among the paths in the order of the topology;
 	// -1 takes the destination GPU's number modulo the paths (D-mod-k routing).
 	Index int `yaml:"index"`
 	// FlowletGap is the pause after which a flowlet may change paths. LetFlow and
@@ -163,9 +163,9 @@ type QueueConfig struct {
 	// KVWeight and EPWeight are the shares with "weighted".
 	KVWeight int `yaml:"kv_weight"`
 	EPWeight int `yaml:"ep_weight"`
-	// Priorities are the 802.1p priorities of control frames, of KV (and all data
-	// when shared) and of EP, by which the switch's buffer knows them. PFC
-	// protects those in congestion.buffer.lossless: SONiC uses 3 and 4.
+	// ControlPriority, KVPriority and EPPriority are the 802.1p priorities of control
+	// frames, of KV (and all data when shared) and of EP, by which the switch's buffer
+	// knows them. PFC protects those in congestion.buffer.lossless: SONiC uses 3 and 4.
 	ControlPriority int `yaml:"control_priority"`
 	KVPriority      int `yaml:"kv_priority"`
 	EPPriority      int `yaml:"ep_priority"`
