@@ -87,8 +87,9 @@ type run struct{ first, last, stride int }
 
 // A pathClass is the pairs whose paths have the same latency for every size.
 type pathClass struct {
-	path  []topology.LinkID // one of the paths
-	pairs []int32           // largest first
+	path    []topology.LinkID // one of the paths
+	latency sim.Time          // of path, without bytes
+	pairs   []int32           // largest first
 }
 
 // NewCollective prepares a recurring collective. Shares with the same source
@@ -155,6 +156,11 @@ func (n *network) layOut(c *collective, spec *CollectiveSpec) error {
 	slices.SortStableFunc(shares, func(a, b Share) int {
 		return cmp.Or(cmp.Compare(a.Src, b.Src), cmp.Compare(a.Dst, b.Dst), cmp.Compare(a.Rank, b.Rank))
 	})
+	room := int64(0)
+	for i := range shares {
+		room += n.queuePairs(shares[i].Src, shares[i].Dst, math.MaxInt64, spec.QPs)
+	}
+	c.reserve(room)
 	s := &c.spread
 	x := newSegmenter(c)
 	for i := 0; i < len(shares); {
@@ -184,6 +190,13 @@ func (n *network) layOut(c *collective, spec *CollectiveSpec) error {
 	c.fillRanks(spec.Ranks)
 	c.sortClasses()
 	return nil
+}
+
+// reserve makes room for the shares of pairs.
+func (c *collective) reserve(shares int64) {
+	c.pairShares = make([]perRank, 0, shares)
+	c.pairShareAt = make([]int32, 0, shares+1)
+	c.pairSegments = make([][3]int32, 0, shares)
 }
 
 // addShares adds the shares of the next pair, queue pair qp of qps, which carries
@@ -221,18 +234,18 @@ func (n *network) forget(s *spread) {
 
 // classify puts the next pair into the class of its path.
 func (c *collective) classify(n *network, path []topology.LinkID) {
-	pair := int32(len(c.pairSegments))
-	i := slices.IndexFunc(c.classes, func(k pathClass) bool { return n.alike(k.path, path) })
+	pair, latency := int32(len(c.pairSegments)), n.graph.PathLatency(path)
+	i := slices.IndexFunc(c.classes, func(k pathClass) bool { return k.latency == latency && n.alike(k.path, path) })
 	if i < 0 {
 		i = len(c.classes)
-		c.classes = append(c.classes, pathClass{path: slices.Clone(path)})
+		c.classes = append(c.classes, pathClass{path: slices.Clone(path), latency: latency})
 	}
 	c.classes[i].pairs = append(c.classes[i].pairs, pair)
 }
 
-// alike tells whether two paths have the same latency for every size.
+// alike tells whether two paths of one latency have the same for every size.
 func (n *network) alike(a, b []topology.LinkID) bool {
-	if len(a) != len(b) || n.graph.PathLatency(a) != n.graph.PathLatency(b) {
+	if len(a) != len(b) {
 		return false
 	}
 	for i := range a {

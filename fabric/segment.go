@@ -11,13 +11,16 @@ import (
 // the three parts of a path, in which a segment's parent is itself without its
 // last link.
 type segmenter struct {
-	c     *collective
-	child map[step]int32
-	ways  [][]int32 // the links of each segment, as places in the spread
+	c    *collective
+	ways [][]int32 // the links of each segment, as places in the spread
+	// below has the children of a root by their link, 0 where there is none, and
+	// children those of any other segment, of which there are few.
+	below    [numRoots][]int32
+	children [][]step
 }
 
-// A step goes from a segment to the one with a further link.
-type step struct{ segment, link int32 }
+// A step goes from a segment by a further link to another.
+type step struct{ link, segment int32 }
 
 // The roots of the trees, which are segments without links.
 const (
@@ -30,7 +33,7 @@ const (
 func newSegmenter(c *collective) *segmenter {
 	c.segments = make([]segment, numRoots)
 	c.segments[rootFirst].first = true // of those who send to themselves
-	return &segmenter{c: c, child: map[step]int32{}, ways: make([][]int32, numRoots)}
+	return &segmenter{c: c, ways: make([][]int32, numRoots), children: make([][]step, numRoots)}
 }
 
 // addPair adds the next pair, given the places of its links.
@@ -45,18 +48,37 @@ func (x *segmenter) addPair(path []topology.LinkID) {
 
 // find returns the segment of links below a root.
 func (x *segmenter) find(root int32, links []topology.LinkID) int32 {
-	c, at := x.c, root
+	at := root
 	for _, l := range links {
-		next, known := x.child[step{at, int32(l)}]
-		if !known {
-			next = int32(len(c.segments))
-			x.child[step{at, int32(l)}] = next
-			x.ways = append(x.ways, append(slices.Clip(x.ways[at]), int32(l)))
-			c.segments = append(c.segments, segment{first: c.segments[root].first})
-		}
-		at = next
+		at = x.step(root, at, int32(l))
 	}
 	return at
+}
+
+// step returns the child of a segment by a link.
+func (x *segmenter) step(root, at, link int32) int32 {
+	c := x.c
+	next := int32(len(c.segments))
+	if at == root {
+		for int(link) >= len(x.below[root]) {
+			x.below[root] = append(x.below[root], 0)
+		}
+		if known := x.below[root][link]; known > 0 {
+			return known
+		}
+		x.below[root][link] = next
+	} else {
+		for _, s := range x.children[at] {
+			if s.link == link {
+				return s.segment
+			}
+		}
+		x.children[at] = append(x.children[at], step{link, next})
+	}
+	x.ways = append(x.ways, append(slices.Clip(x.ways[at]), link))
+	x.children = append(x.children, nil)
+	c.segments = append(c.segments, segment{first: c.segments[root].first})
+	return next
 }
 
 // fill works out what each rank sends over each segment. Shares too small for a
@@ -74,8 +96,12 @@ func (x *segmenter) fill() {
 	}
 	all, next := make([]perRank, start[len(c.segments)]), slices.Clone(start)
 	for p, segments := range c.pairSegments {
+		shares := c.sharesOf(p) // mostly one
 		for _, at := range segments {
-			next[at] += int32(copy(all[next[at]:], c.sharesOf(p)))
+			for _, s := range shares {
+				all[next[at]] = s
+				next[at]++
+			}
 		}
 	}
 	for i := range c.segments {
