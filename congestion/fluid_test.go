@@ -240,7 +240,7 @@ func TestFixedPoint(t *testing.T) {
 		mean := 0.
 		for seed := range tc.seeds {
 			b := newDumbbell(d, tc.n, k, packet, 3*sim.Microsecond, uint64(seed))
-			queue, used := b.measure(150*sim.Millisecond, 300*sim.Millisecond)
+			queue, used := b.measure(100*sim.Millisecond, 200*sim.Millisecond)
 			mean += queue / 1000 / float64(tc.seeds)
 			require.Greater(t, jain(b.sent), 0.99, "N=%d", tc.n)
 			require.Greater(t, used, 0.93, "N=%d", tc.n)

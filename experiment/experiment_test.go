@@ -67,7 +67,7 @@ var small = map[string][]string{
 	"deepseek-v3-h800-pd":     {"workload.requests=120"},
 	"qwen3-30b-a3b-h20":       {"workload.requests=100"},
 	"fabric-size-quick":       {"workload.requests=100"},
-	"ep-imbalance":            atOnce,
+	"ep-imbalance":            append([]string{"prefill.instances=1", "decode.dp=32", "cluster.nodes=8", "cluster.leaves=8"}, atOnce...),
 	"imbalance":               atOnce,
 	"oversubscription":        atOnce,
 	"two-batch":               atOnce,
@@ -82,7 +82,7 @@ var small = map[string][]string{
 	"uplink-failure":          {"workload.requests=6", "workload.output.tokens=4"},
 	"kv-beside-ep":            {"workload.requests=100"},
 	"llama-3.1-70b-h800-pd":   {"workload.requests=300"},
-	"azure-replay":            {"workload.trace.path=../workload/testdata/azure_2023.csv"},
+	"azure-replay":            {"workload.trace.path=../workload/testdata/azure_2023.csv", "workload.trace.rows=60"},
 }
 
 // plain are the runs of small scenarios as they are, which several tests look at.
@@ -191,7 +191,7 @@ func TestOversubscriptionCosts(t *testing.T) {
 		t.Skip("four runs of a large cluster")
 	}
 	at := func(set ...string) *Result {
-		return run(t, load(t, "deepseek-v3-h800-pd", append(set, "workload.requests=600")...))
+		return run(t, load(t, "deepseek-v3-h800-pd", append(set, "workload.requests=300")...))
 	}
 	ideal := at("network.engine=ideal")
 	full := at()

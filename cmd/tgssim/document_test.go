@@ -104,13 +104,13 @@ func TestReadme(t *testing.T) {
 		t.Skip("runs whole scenarios")
 	}
 	d := readDocument(t, "README.md")
-	const fewer = "--set workload.requests=300"
+	const fewer = "--set workload.requests=100"
 	d.less = map[string]string{
 		"tgssim run deepseek-v3-h800-pd --set cluster.oversubscription=4 --set cluster.spines=2":               fewer,
 		"tgssim run deepseek-v3-h800-pd --set network.engine=ideal":                                            fewer,
 		"tgssim run deepseek-v3-h800-pd --set decode.overlap=none --seed 7":                                    fewer,
 		"tgssim run deepseek-v3-h800-pd --set gpu.hbm_bandwidth=4.8TB/s --set gpu.memory=141GB":                fewer,
-		"tgssim sweep fabric-size-quick --reps 3 -o out/size":                                                  "--set scale.load.requests_per_gpu=1",
+		"tgssim sweep fabric-size-quick --reps 3 -o out/size":                                                  "--set scale.load.requests_per_gpu=1 --reps 1",
 		"tgssim compare deepseek-v3-h800-pd --vary decode.overlap=none,two_batch --set workload.requests=1500": fewer + " --reps 2",
 		"tgssim validate":                  "ideal-ep-bound qwen3-8b-fp8-decode-h20 mooncake-kv-transfer-128-h800",
 		"tgssim run mine.yaml -o out/mine": fewer,
