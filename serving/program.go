@@ -95,11 +95,11 @@ var programShared = program{
 }
 
 // programSingle also hides communication behind the end of the experts: the down
-// projection works expert by expert, and once half of it is done half of the
-// results are sent while it goes on (single-batch overlap of SGLang's pull request
-// 9660). The halves of a combine are of equal bytes, and the second costs no
-// start-up: the kernel is running. Nor does it wait for the latency of the first:
-// see work.lead. It uses the collective of batch 1.
+// projection tells block by block of 64 rows of an expert what is done, and once
+// half of it is half of the results are sent while it goes on (single-batch overlap
+// of SGLang's pull request 9660). The halves of a combine are of equal bytes, and
+// the second costs no start-up: the kernel is running. Nor does it wait for the
+// latency of the first: see work.lead. It uses the collective of batch 1.
 //
 //	compute: in out shared   experts experts .
 //	comm:           dispatch         combine combine
