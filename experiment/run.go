@@ -155,6 +155,7 @@ func (b *Simulation) notes(usage []serving.PoolUsage) (notes []string) {
 	notes = append(notes, sampleNotes(s.Network.SampleLayers, s.Model.Name, b.Prefill.MoELayers(), usage)...)
 	notes = append(notes, b.replicaNotes()...)
 	notes = append(notes, b.speculationNotes()...)
+	notes = append(notes, b.allToAllNotes()...)
 	notes = append(notes, b.Model.Notes...)
 	return append(notes, engineNotes(b.Network, s.Network.Engine, s.Packet.Train, s.Written)...)
 }
@@ -174,8 +175,7 @@ func (b *Simulation) replicaNotes() (notes []string) {
 	return notes
 }
 
-// speculationNotes say what of MTP, of measured times and of the AllToAll mode the
-// reader should know.
+// speculationNotes say what of MTP the reader should know.
 func (b *Simulation) speculationNotes() (notes []string) {
 	s := b.Scenario
 	switch m := s.Serving.Decode.MTP; {
@@ -185,17 +185,33 @@ func (b *Simulation) speculationNotes() (notes []string) {
 		notes = append(notes, fmt.Sprintf("%s has no module that drafts tokens: layers of its own kind stand for one, %d per draft.",
 			s.Model.Name, m.LayersPerDraft))
 	}
+	return notes
+}
+
+// allToAllNotes say of each pool with experts what its AllToAlls do that a reader may
+// not expect.
+func (b *Simulation) allToAllNotes() (notes []string) {
+	s := b.Scenario
+	if b.Prefill.MoELayers() == 0 {
+		return nil
+	}
+	prefill, decode := collective.DefaultPrefill(), collective.DefaultDecode()
 	for _, pool := range []struct {
-		name string
-		cfg  *serving.PoolConfig
-	}{{"prefill", &s.Serving.Prefill}, {"decode", &s.Serving.Decode}} {
-		if pool.cfg.MoE.Timing == collective.TimingMeasured && b.Prefill.MoELayers() > 0 {
-			notes = append(notes, fmt.Sprintf("%s.moe.timing measured: dispatch and combine took measured times and moved no bytes on the fabric.", pool.name))
-		}
-		if gpus := pool.cfg.TP * pool.cfg.DP; pool.cfg.MoE.Mode == collective.ModeAllGather && pool.cfg.MoE.Timing == collective.TimingFabric &&
-			b.Prefill.MoELayers() > 0 && gpus > s.Cluster.GPUsPerNode {
-			notes = append(notes, fmt.Sprintf("%s.moe.mode all_gather sent every token to all %d GPUs, on several servers: engines do so inside a server. "+
-				"low_latency and normal send it to its experts only.", pool.name, gpus))
+		name       string
+		cfg        *serving.PoolConfig
+		own, other *collective.Config
+	}{{"prefill", &s.Serving.Prefill, &prefill, &decode}, {"decode", &s.Serving.Decode, &decode, &prefill}} {
+		key, moe, gpus := pool.name+".moe.", &pool.cfg.MoE, pool.cfg.TP*pool.cfg.DP
+		switch {
+		case moe.Timing == collective.TimingMeasured:
+			notes = append(notes, key+"timing measured: dispatch and combine took measured times and moved no bytes on the fabric.")
+		case moe.Mode == collective.ModeAllGather && gpus > s.Cluster.GPUsPerNode:
+			notes = append(notes, fmt.Sprintf("%smode all_gather sent every token to all %d GPUs, on several servers: engines do so inside a server. "+
+				"low_latency and normal send it to its experts only.", key, gpus))
+		case moe.Mode == pool.other.Mode && gpus > 1 && !s.Written(key+"dispatch_startup") && !s.Written(key+"combine_startup"):
+			notes = append(notes, fmt.Sprintf("%smode %s began after the start-up of the pool's default mode, %s: %v for a dispatch and %v for a combine. "+
+				"%s takes %v and %v: %sdispatch_startup, %scombine_startup.", key, moe.Mode, pool.own.Mode, moe.DispatchStartup, moe.CombineStartup,
+				moe.Mode, pool.other.DispatchStartup, pool.other.CombineStartup, key, key))
 		}
 	}
 	return notes

@@ -185,6 +185,13 @@ func TestNotes(t *testing.T) {
 		{"moe", []string{"decode.moe.mode=all_gather"}, []string{clamped,
 			"decode.moe.mode all_gather sent every token to all 16 GPUs, on several servers: engines do so inside a server. " +
 				"low_latency and normal send it to its experts only."}},
+		{"moe", []string{"decode.moe.mode=normal"}, []string{clamped,
+			"decode.moe.mode normal began after the start-up of the pool's default mode, low_latency: 21us for a dispatch and 19us for a combine. " +
+				"normal takes 72us and 149us: decode.moe.dispatch_startup, decode.moe.combine_startup."}},
+		{"moe", []string{"decode.moe.mode=normal", "decode.moe.dispatch_startup=72us"}, []string{clamped}},
+		{"moe", []string{"prefill.moe.mode=low_latency"}, []string{clamped,
+			"prefill.moe.mode low_latency began after the start-up of the pool's default mode, normal: 72us for a dispatch and 149us for a combine. " +
+				"low_latency takes 21us and 19us: prefill.moe.dispatch_startup, prefill.moe.combine_startup."}},
 		{"trace", []string{zeros}, []string{
 			"2 rows of the trace have a zero length and were left out.", disorder, idleGPUs}},
 		{"trace", []string{zeros, "workload.trace.zero_lengths=one", "workload.requests=2"}, []string{
