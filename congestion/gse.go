@@ -88,17 +88,19 @@ type DGSQ struct {
 	CreditSender
 	active  sim.Time    // of the last packet in or out
 	filled  units.Bytes // of the open container
-	cursor  DGSQCursor
-	count   uint16 // packets of the open container
-	path    uint16 // its uplink
-	leaf    uint16 // and where it goes
+	next    uint32      // its number
+	prev    uint16      // packets of the one before
+	count   uint16      // packets of the open one
+	path    uint16      // its uplink
+	group   uint16      // and where it goes
+	leaf    uint16
 	open    bool
 	stopped bool // sources are stopped
 }
 
 // Start makes q the state of a new queue that goes on at c.
 func (g *GSE) Start(q *DGSQ, c DGSQCursor) {
-	*q = DGSQ{cursor: c}
+	*q = DGSQ{next: c.next, prev: c.prev}
 	q.CreditSender.Start(g.push)
 }
 
@@ -123,7 +125,7 @@ func (g *GSE) Send(q *DGSQ, now sim.Time, n units.Bytes, u *Uplinks, v UplinkVie
 	if !q.CanSend() {
 		return GSETag{}, false, false
 	}
-	if q.open && (q.filled+n > g.container || q.count == maxIndex || !u.usable(int(q.path), v)) {
+	if q.open && (q.filled+n > g.container || q.count == maxIndex || !u.usable(int(q.path), &u.groups[v.Group])) {
 		g.close(q, u)
 	}
 	if !q.open {
@@ -131,10 +133,10 @@ func (g *GSE) Send(q *DGSQ, now sim.Time, n units.Bytes, u *Uplinks, v UplinkVie
 		if !ok {
 			return GSETag{}, false, false
 		}
-		q.open, q.path, q.leaf = true, uint16(path), uint16(v.Leaf)
+		q.open, q.path, q.group, q.leaf = true, uint16(path), uint16(v.Group), uint16(v.Leaf)
 	}
 	tag = GSETag{
-		Container: q.cursor.next, Index: q.count, Prev: q.cursor.prev, Path: q.path,
+		Container: q.next, Index: q.count, Prev: q.prev, Path: q.path,
 		Scheduled: uint32(q.OnSend(n)),
 	}
 	tag.Sent = q.Sent()
@@ -149,8 +151,8 @@ func (g *GSE) Send(q *DGSQ, now sim.Time, n units.Bytes, u *Uplinks, v UplinkVie
 
 // close ends the open container. What it has not used of its uplink goes back.
 func (g *GSE) close(q *DGSQ, u *Uplinks) {
-	u.Close(int(q.path), int(q.leaf), q.filled)
-	q.cursor = DGSQCursor{q.cursor.next + 1, q.count}
+	u.Close(int(q.path), int(q.group), int(q.leaf), q.filled)
+	q.next, q.prev = q.next+1, q.count
 	q.open, q.count, q.filled = false, 0, 0
 }
 
@@ -216,7 +218,7 @@ func (t *DGSQs) Sweep(now sim.Time, u *Uplinks, buf []int) []int {
 		if q.open {
 			t.g.close(q, u)
 		}
-		t.cursors[key] = q.cursor
+		t.cursors[key] = DGSQCursor{q.next, q.prev}
 		t.at[key], t.keys[i] = -1, -1
 		t.free = append(t.free, int32(i))
 		t.live--

@@ -148,7 +148,7 @@ func (n *gseNet) pump(now sim.Time, src, dst int) {
 		for _, l := range s.links {
 			view.Queues = append(view.Queues, l.queued)
 		}
-		view.Avoid = s.known[dst]
+		view.Group = s.uplinks.Group(s.known[dst])
 		tag, _, ok := n.g.Send(q, now, p.size, s.uplinks, view)
 		if !ok {
 			return
@@ -507,7 +507,7 @@ func TestDGSQsComeAndGo(t *testing.T) {
 	require.Equal(t, []int{42}, table.Sweep(sim.Microsecond+g.idle, u, nil))
 	require.Zero(t, table.Live())
 	// The container that was open has given its reservation back.
-	require.Equal(t, units.Bytes(3*toyPacket), u.assigned[0])
+	require.Equal(t, units.Bytes(3*toyPacket), u.groups[0].assigned[0])
 	table.Get(7, sim.Second)
 	_, q = table.Get(42, sim.Second)
 	require.Equal(t, 2, table.Live())
@@ -533,13 +533,13 @@ func TestUplinksStayEven(t *testing.T) {
 			used := g.container
 			if !full {
 				used = units.Bytes(rapid.IntRange(1, int(g.container)).Draw(t, "used"))
-				u.Close(i, 0, used)
+				u.Close(i, 0, 0, used)
 			}
 			sent[i] += used
 			low, high := sent[0], sent[0]
 			for k, b := range sent {
 				low, high = min(low, b), max(high, b)
-				require.Equal(t, b, u.assigned[k])
+				require.Equal(t, b, u.groups[0].assigned[k])
 			}
 			require.LessOrEqual(t, high-low, g.container)
 		}
@@ -564,14 +564,14 @@ func TestUplinksAreWeighed(t *testing.T) {
 			leaf := int(Uniform(5, k)) * leaves >> 32
 			i, ok := u.Open(UplinkView{Leaf: leaf})
 			require.True(t, ok)
-			u.Close(i, leaf, full)
+			u.Close(i, 0, leaf, full)
 			toward[leaf*uplinks+i] += full
-			require.LessOrEqual(t, slices.Max(u.assigned)-slices.Min(u.assigned), full)
+			require.LessOrEqual(t, slices.Max(u.groups[0].assigned)-slices.Min(u.groups[0].assigned), full)
 			each := toward[leaf*uplinks : (leaf+1)*uplinks]
 			apart = max(apart, (slices.Max(each)-slices.Min(each))/full)
 		}
 		if weigh {
-			require.Equal(t, toward, u.toward)
+			require.Equal(t, toward, u.groups[0].toward)
 			require.EqualValues(t, 8*(uplinks+uplinks*leaves), u.Bytes())
 		}
 		return apart
@@ -581,26 +581,35 @@ func TestUplinksAreWeighed(t *testing.T) {
 }
 
 // An uplink that leads somewhere again is given its share, not what it has missed.
+// Destinations that it does not lead to do not count for those that it does.
 func TestUplinksRejoin(t *testing.T) {
 	g, err := NewGSE(DefaultGSE(), creditLine, gseRTT)
 	require.NoError(t, err)
 	u := g.NewUplinks(4)
 	u.Weigh(2, toyPacket)
 	open := func(v UplinkView) (taken [4]int) {
-		for range 40 {
+		for range 120 {
 			i, ok := u.Open(v)
 			require.True(t, ok)
-			u.Close(i, v.Leaf, u.container)
+			u.Close(i, v.Group, v.Leaf, u.container)
 			taken[i]++
 		}
 		return taken
 	}
-	require.Equal(t, [4]int{10, 10, 10, 10}, open(UplinkView{Leaf: 1}))
-	for _, taken := range open(UplinkView{Leaf: 1, Avoid: []bool{false, true, false, false}}) {
-		require.NotEqual(t, 10, taken)
-	}
-	u.Rejoin(1)
-	require.Equal(t, [4]int{10, 10, 10, 10}, open(UplinkView{Leaf: 1}))
+	all := UplinkView{Leaf: 1, Group: u.Group([]bool{false, false, false, false})}
+	three := UplinkView{Leaf: 1, Group: u.Group([]bool{false, true, false, false})}
+	require.Equal(t, three.Group, u.Group([]bool{false, true, false, false}))
+	even := [4]int{30, 30, 30, 30}
+	require.Equal(t, even, open(all))
+	require.Equal(t, [4]int{40, 0, 40, 40}, open(three))
+	require.Equal(t, even, open(all), "not what the others had no use for")
+	u.SetDown(2, true)
+	require.Equal(t, [4]int{60, 0, 0, 60}, open(three))
+	require.Equal(t, [4]int{40, 40, 0, 40}, open(all))
+	u.SetDown(2, false)
+	require.Equal(t, even, open(all))
+	require.Equal(t, [4]int{40, 0, 40, 40}, open(three))
+	require.EqualValues(t, 2*8*4*(1+2), u.Bytes(), "two groups, two leaves")
 }
 
 func TestGSEState(t *testing.T) {

@@ -440,15 +440,15 @@ func (s uplinksStory) step(t *testing.T, words []string) given {
 			g["path"] = strconv.Itoa(p)
 		}
 	case "close":
-		s.u.Close(whole(t, words[1]), 0, s.u.container-parse[units.Bytes](t, words[2]))
+		s.u.Close(whole(t, words[1]), 0, 0, s.u.container-parse[units.Bytes](t, words[2]))
 	case "down", "up":
 		s.u.SetDown(whole(t, words[1]), words[0] == "down")
 	default:
 		t.Fatalf("no event %q", words[0])
 	}
 	var b []string
-	for i := range s.u.assigned {
-		b = append(b, s.u.assigned[i].String())
+	for i := range s.u.groups[0].assigned {
+		b = append(b, s.u.groups[0].assigned[i].String())
 	}
 	g["assigned"] = strings.Join(b, ",")
 	return g

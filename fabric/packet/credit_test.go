@@ -384,6 +384,41 @@ func TestContainersSurviveFailures(t *testing.T) {
 	}
 }
 
+// A leaf that one spine does not reach any more costs others nothing: what goes to
+// them is spread over all spines as before, so that their links from the spines, and
+// the delays by them, stay alike, and no container comes so late that it counts as lost.
+func TestFailuresLeaveOthersSpread(t *testing.T) {
+	for _, mode := range []string{congestion.ModeE2E, congestion.ModeN2N} {
+		s := scheduled(t, "gse", 1)
+		s.Congestion.GSE.Mode = mode
+		s.Packet.Transport.WindowBDP, s.Packet.FaultDetection = 1.25, 0
+		s.Packet.Faults = []Fault{{Link: "leaf14>spine2"}}
+		b := newBench(t, s, build(t, ls128()))
+		for src := range topology.GPU(32) {
+			for k := range topology.GPU(16) {
+				b.net.Send(fabric.Message{Src: src, Dst: 112 + (src+k)%16, Bytes: units.MB}, b)
+			}
+		}
+		b.run()
+		k := b.net.Counters()
+		require.Zero(t, k.Retransmitted+k.SkippedContainers+k.LateInContainer, mode)
+		sent := 32 * 8 * (1e6 + 245*float64(b.net.header))
+		for _, c := range []struct {
+			leaf   topology.NodeID
+			spines float64
+		}{{14, 7}, {15, 8}} {
+			for spine := range topology.NodeID(8) {
+				down := b.net.graph.LinksBetween(b.net.firstSwitch+16+spine, b.net.firstSwitch+c.leaf)[0]
+				if c.leaf == 14 && spine == 2 {
+					require.Zero(t, dataOn(b, down))
+					continue
+				}
+				require.InEpsilon(t, sent/c.spines, float64(dataOn(b, down)), 0.02, "%s: spine%d>leaf%d", mode, spine, c.leaf)
+			}
+		}
+	}
+}
+
 // What a failure takes with it of granted credit is free again soon, though its source
 // goes on all the time: a flow is at line rate afterwards. Without that it would have
 // next to nothing left to send with.

@@ -19,7 +19,7 @@ type container struct {
 	// outside is what its queue pairs have to send and the DGSQ has stopped to take.
 	outside units.Bytes
 	stopped bool
-	avoid   []bool // by uplink: those that do not lead there; nil for none
+	group   int // of the destinations that the same uplinks lead to
 	seq     *congestion.Sequencer
 	slots   []fifo // held packets, by container
 	order   sim.Timer
@@ -75,7 +75,7 @@ func (n *Network) nextContainer(q *sender, qp uint32, p *packet, now sim.Time) i
 		l.gse.outside -= more
 		c.gse.Enqueue(d, now, more)
 	}
-	tag, _, ok := c.gse.Send(d, now, wire, s.uplinks, congestion.UplinkView{Avoid: l.gse.avoid})
+	tag, _, ok := c.gse.Send(d, now, wire, s.uplinks, congestion.UplinkView{Group: l.gse.group})
 	if !ok {
 		panic("packet: a DGSQ sends without credit or uplink")
 	}
@@ -111,20 +111,16 @@ func (n *Network) avoid(l *lane, q *sender) {
 	if !n.faulty {
 		return
 	}
-	up := n.credits.ports[l.src].sources[l.gse.side].uplinks
 	bad, all := make([]bool, int(q.paths.count)), true
 	for i := range bad {
 		at := q.paths.first + uint32(n.pathOfUplink(q, i))*uint32(q.paths.stride)
 		bad[i] = n.crossesExcluded(n.pathAt(at))
 		all = all && bad[i]
-		if l.gse.avoid != nil && l.gse.avoid[i] && !bad[i] {
-			up.Rejoin(i)
-		}
 	}
 	if all {
 		bad = nil
 	}
-	l.gse.avoid = bad
+	l.gse.group = n.credits.ports[l.src].sources[l.gse.side].uplinks.Group(bad)
 }
 
 // takeDown takes the uplinks of a source that have failed out of service, unless

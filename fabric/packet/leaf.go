@@ -146,7 +146,7 @@ func (n *Network) pump(at uint32, now sim.Time) {
 
 // viewOf is what a leaf knows of its uplinks.
 func (n *Network) viewOf(l *lane, q *sender) congestion.UplinkView {
-	v := congestion.UplinkView{Avoid: l.gse.avoid, Leaf: int(l.leaf.to)}
+	v := congestion.UplinkView{Group: l.gse.group, Leaf: int(l.leaf.to)}
 	if n.config.Congestion.GSE.Spray == congestion.SprayLeastQueue {
 		c := n.credits
 		c.queues = c.queues[:0]
