@@ -67,7 +67,8 @@ type GSETag struct {
 	// Prev is the number of packets of the container before: only with the next
 	// one is it known that a container has ended. 0 when there was none before.
 	Prev uint16
-	// Path is the uplink; it is not in the header.
+	// Path is the uplink. It is not in the header: a NIC knows it by the entropy that
+	// took the packet there, a leaf by the port that it came by.
 	Path uint16
 }
 

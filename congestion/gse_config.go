@@ -58,9 +58,9 @@ type GSEConfig struct {
 	ReorderWindow int `yaml:"reorder_window"`
 	// ReorderBytes is the most that an egress holds back of one source.
 	ReorderBytes units.Bytes `yaml:"reorder_bytes"`
-	// ReorderTimeout is how long a missing container holds others up: the spread of
-	// the paths' delays and one round trip of credit, or else what was late only
-	// counts as lost.
+	// ReorderTimeout is how long a missing container holds others up while nothing comes
+	// by the paths that may still bring it: the spread of the paths' delays and one
+	// round trip of credit, or else what was late only counts as lost.
 	ReorderTimeout sim.Time `yaml:"reorder_timeout"`
 }
 

@@ -12,8 +12,13 @@ import (
 // The packets of a container come over one path and so in order, without gaps
 // unless some are lost. The first container that is not complete is the head: its
 // packets are handed over as they come. Those of later ones are held.
+//
+// What is missing may be late rather than lost as long as packets sent before it still
+// come: it is given up when the paths that may have it have been silent for the
+// timeout.
 type Sequencer struct {
 	slots []seqSlot // a ring, by container modulo its length
+	paths []seqPath // that have brought something
 	head  uint32
 	held  units.Bytes
 	limit units.Bytes
@@ -31,6 +36,13 @@ type seqSlot struct {
 	held uint32   // bytes
 	next uint16   // index of the packet to come
 	size uint16   // packets; 0 is not known yet
+}
+
+// A seqPath is the last packet that came by a path: its container, and when.
+type seqPath struct {
+	heard     sim.Time
+	container uint32
+	used      bool
 }
 
 // NewSequencer makes the state for a source whose numbering begins at container
@@ -65,6 +77,10 @@ func (s *Sequencer) Slot(container uint32) int { return int(container) & (len(s.
 // Arrive takes in a packet of n bytes. Then call Release until it has no more: a
 // packet that is held may be the one that says that the head is complete.
 func (s *Sequencer) Arrive(tag GSETag, n units.Bytes, now sim.Time) Ordering {
+	for int(tag.Path) >= len(s.paths) {
+		s.paths = append(s.paths, seqPath{})
+	}
+	s.paths[tag.Path] = seqPath{now, tag.Container, true}
 	ahead := int32(tag.Container - s.head)
 	if ahead < 0 {
 		s.Late++
@@ -146,13 +162,23 @@ func (s *Sequencer) Skip(now sim.Time) (slot int) {
 	}
 }
 
-// Deadline is when the head will have held others up for too long, or sim.Never.
+// Deadline is when the head will have held others up for too long, or sim.Never. A path
+// by which nothing of later containers has come may bring it yet.
 func (s *Sequencer) Deadline() sim.Time {
 	if s.since == sim.Never {
 		return sim.Never
 	}
-	return s.since + s.wait
+	since := s.since
+	for i := range s.paths {
+		if p := &s.paths[i]; p.used && int32(p.container-s.head) <= 0 {
+			since = max(since, p.heard)
+		}
+	}
+	return since + s.wait
 }
+
+// State is the memory of it in bytes.
+func (s *Sequencer) State() int64 { return 112 + 16*int64(len(s.slots)+len(s.paths)) }
 
 // Held is the bytes that wait.
 func (s *Sequencer) Held() units.Bytes { return s.held }

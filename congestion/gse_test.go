@@ -615,7 +615,8 @@ func TestUplinksRejoin(t *testing.T) {
 func TestGSEState(t *testing.T) {
 	require.LessOrEqual(t, unsafe.Sizeof(DGSQ{}), uintptr(80))
 	require.Equal(t, uintptr(16), unsafe.Sizeof(seqSlot{}))
-	require.LessOrEqual(t, unsafe.Sizeof(Sequencer{}), uintptr(96))
+	require.LessOrEqual(t, unsafe.Sizeof(Sequencer{}), uintptr(112))
+	require.Equal(t, uintptr(16), unsafe.Sizeof(seqPath{}))
 	require.Equal(t, uintptr(8), unsafe.Sizeof(DGSQCursor{}))
 	s := newGSEBench(t)
 	require.Zero(t, testing.AllocsPerRun(1000, func() { s.packet(t) }))

@@ -456,8 +456,8 @@ func (s uplinksStory) step(t *testing.T, words []string) given {
 
 // A sequencerStory drives the restoring of order:
 //
-//	TIME CONTAINER.INDEX/PREV BYTES    a packet arrives
-//	TIME skip                          the timeout has come
+//	TIME CONTAINER.INDEX/PREV[@PATH] BYTES    a packet arrives; by path 0 if none is said
+//	TIME skip                                 the timeout has come
 //
 // Both give verdict, the packets that are handed over (out), held, late, lost
 // and deadline.
@@ -479,7 +479,8 @@ func (s sequencerStory) step(t *testing.T, words []string) given {
 		s.skip(now)
 	} else {
 		var tag GSETag
-		_, err := fmt.Sscanf(words[1], "%d.%d/%d", &tag.Container, &tag.Index, &tag.Prev)
+		packet, path, _ := strings.Cut(words[1]+"@0", "@")
+		_, err := fmt.Sscanf(packet+"@"+path, "%d.%d/%d@%d", &tag.Container, &tag.Index, &tag.Prev, &tag.Path)
 		require.NoError(t, err, words[1])
 		verdict = s.arrive(tag, parse[units.Bytes](t, words[2]), now)
 	}

@@ -307,7 +307,7 @@ func TestRequestsCostARoundTrip(t *testing.T) {
 		if algorithm == "gse" {
 			require.EqualValues(t, 80, k.ContainerHeaderBytes)
 			require.EqualValues(t, 1, k.MaxDGSQs)
-			require.EqualValues(t, 96+16*64, k.MaxStateBytes, "of the receiver")
+			require.EqualValues(t, 112+16*(64+4), k.MaxStateBytes, "of the receiver")
 		}
 	}
 }
@@ -417,6 +417,24 @@ func TestFailuresLeaveOthersSpread(t *testing.T) {
 			}
 		}
 	}
+}
+
+// A slow link makes containers late, and not lost: as long as those before them on
+// their path come they are waited for, longer than the timeout, where there is room for
+// what waits, and nothing is sent again.
+func TestSlowPathsAreWaitedFor(t *testing.T) {
+	s := scheduled(t, "gse", 1)
+	s.Congestion.GSE.ReorderWindow, s.Congestion.GSE.ReorderBytes = 1024, 16*units.MiB
+	s.Packet.Transport.Timeout = 10 * sim.Millisecond
+	s.Packet.Faults = []Fault{{Link: "leaf0>spine2", Rate: 0.25}}
+	b := newBench(t, s, build(t, ls128()))
+	for i := range topology.GPU(8) {
+		b.net.Send(fabric.Message{Src: i, Dst: 120 + i, Bytes: 4 * units.MB}, b)
+	}
+	b.run()
+	k := b.net.Counters()
+	require.Greater(t, k.HeldTime/sim.Time(k.Held), 2*s.Congestion.GSE.ReorderTimeout)
+	require.Zero(t, k.Retransmitted+k.SkippedContainers+k.LateInContainer)
 }
 
 // What a failure takes with it of granted credit is free again soon, though its source

@@ -23,7 +23,7 @@ type container struct {
 	seq     *congestion.Sequencer
 	slots   []fifo // held packets, by container
 	order   sim.Timer
-	timed   bool
+	due     sim.Time // when order goes off, or Never
 }
 
 // A source is what a NIC has as a sender of containers: to NICs of its own leaf,
@@ -51,7 +51,7 @@ func (n *Network) layContainers(l *lane, at uint32, s *sender) {
 	l.leaf.to = n.switchOf(n.graph.LeafOf(n.firstNIC + topology.NodeID(l.dst)))
 	l.gse.key = len(p.lanes)
 	p.lanes = append(p.lanes, at)
-	l.gse.order = n.engine.NewTimer(n.self, evOrder, at)
+	l.gse.order, l.gse.due = n.engine.NewTimer(n.self, evOrder, at), sim.Never
 	n.avoid(l, s)
 }
 
@@ -251,26 +251,24 @@ func (n *Network) empty(at uint32, slot int, now sim.Time) {
 	}
 }
 
-// watchOrder sets the timer of a container that others wait for.
+// watchOrder sets the timer of a container that others wait for. A deadline that has
+// become later is looked at when the timer goes off.
 func (n *Network) watchOrder(at uint32, now sim.Time) {
 	g := &n.credits.lanes[at].gse
-	due := g.seq.Deadline()
-	switch {
-	case due == sim.Never:
-		if g.timed {
-			g.timed = false
-			n.engine.Disarm(g.order)
-		}
-	case !g.timed:
-		g.timed = true
-		n.engine.Arm(g.order, max(due, now))
+	switch due := g.seq.Deadline(); {
+	case due == sim.Never && g.due != sim.Never:
+		g.due = sim.Never
+		n.engine.Disarm(g.order)
+	case due < g.due:
+		g.due = max(due, now)
+		n.engine.Arm(g.order, g.due)
 	}
 }
 
 // skipContainer is the timer of a container that others wait for.
 func (n *Network) skipContainer(at uint32, now sim.Time) {
 	g := &n.credits.lanes[at].gse
-	g.timed = false
+	g.due = sim.Never
 	if seq := g.seq; seq.Deadline() <= now {
 		n.empty(at, seq.Skip(now), now)
 		n.inOrder(at, now)
@@ -283,17 +281,14 @@ func (n *Network) countContainers(k *Counters) {
 	if n.credits.gse == nil {
 		return
 	}
-	window := int64(n.config.Congestion.GSE.ReorderWindow)
 	state := make([]int64, len(n.credits.ports))
 	for i := range n.credits.lanes {
-		if n.credits.lanes[i].gse.seq != nil {
+		if s := n.credits.lanes[i].gse.seq; s != nil {
 			at := n.credits.lanes[i].dst
 			if n.atLeaves {
 				at = n.credits.lanes[i].leaf.to
 			}
-			state[at] += 96 + 16*window
-		}
-		if s := n.credits.lanes[i].gse.seq; s != nil {
+			state[at] += s.State()
 			k.SkippedContainers += s.Skipped
 			k.LateInContainer += s.Late
 			k.LostInContainer += s.Lost

@@ -19,17 +19,19 @@ sequencer: a container of which nothing has come
 2us 2.1/1 1000B => out=none
 9us 1.0/1 1000B => out=1.0,2.0,2.1 held=0B
 
-# When the head moves on, the next one has held up what waits since that came.
+# When the head moves on, the next one has held up what waits since that came. What
+# comes of the head itself, or of containers before it, puts the deadline off.
 sequencer: the deadline
 gse: {reorder_timeout: 10us}
 ----
-0us 2.0/1 1000B => out=none deadline=10us
-1us 3.0/1 1000B => deadline=10us
-5us 0.0/0 1000B => out=0.0 deadline=10us
-6us 1.0/1 1000B => out=1.0,2.0,3.0 deadline=never
-7us 5.0/1 1000B => deadline=17us
-8us 7.0/1 1000B => deadline=17us
-9us 4.0/1 1000B => out=4.0,5.0 deadline=18us
+0us 2.0/1@2 1000B => out=none deadline=10us
+1us 3.0/1@3 1000B => deadline=10us
+5us 0.0/0@0 1000B => out=0.0 deadline=15us
+6us 1.0/1@1 1000B => out=1.0,2.0,3.0 deadline=never
+7us 5.0/1@0 1000B => deadline=17us
+8us 7.0/1@2 1000B => deadline=17us
+9us 4.0/1@3 1000B => out=4.0,5.0 deadline=19us
+10us 9.0/1@3 1000B => deadline=18us
 
 # Container 1 is lost on its way: after the timeout it is given up, with all behind
 # it of which nothing has come (2). What comes of it later is late.
@@ -40,6 +42,30 @@ sequencer: a lost container
 51us skip        => out=3.0 skipped=3 held=0B deadline=never
 60us 1.0/1 1000B => verdict=late out=1.0 late=1
 61us 3.1/1 1000B => verdict=deliver out=3.1
+
+# Path 1 is slow: it still brings what was sent before container 5, so 5 is late and is
+# waited for. When it has brought 6, 5 was never on it; path 0 is ahead as well.
+sequencer: late is not lost
+gse: {reorder_timeout: 10us}
+----
+0us  0.0/0@1 1000B => out=0.0
+0us  2.0/1@0 1000B => deadline=10us
+8us  1.0/1@1 1000B => out=1.0,2.0 deadline=never
+9us  4.0/1@0 1000B => deadline=19us
+10us 7.0/1@0 1000B => deadline=19us
+18us 3.0/1@1 1000B => out=3.0,4.0 deadline=28us
+27us 6.0/1@1 1000B => out=none deadline=20us
+
+# A container that was given up, of which a packet then comes, shows that its path lives.
+sequencer: a late packet
+gse: {reorder_timeout: 10us}
+----
+0us  0.0/0@0 1000B => out=0.0
+1us  2.0/1@0 1000B => deadline=11us
+11us skip          => out=2.0 skipped=2 deadline=never
+12us 4.0/1@0 1000B => deadline=22us
+15us 1.0/1@1 1000B => verdict=late deadline=25us
+24us 3.0/1@1 1000B => out=3.0,4.0 deadline=never
 
 # Within a container packets cannot overtake: a gap is a loss, and nothing waits.
 # Its last packet cannot be missed until the timeout.
