@@ -290,6 +290,18 @@ func TestNewRefuses(t *testing.T) {
 	require.Equal(t, "kv.qps=2, net=ideal", p.Variants[2].Label)
 }
 
+// What runs say against themselves is passed on: HPCC with few acknowledgements is
+// not what it was made for.
+func TestDoubts(t *testing.T) {
+	name := file(t, "tiny", "network: {engine: packet}\ncongestion: {algorithm: dcqcn}\npacket: {transport: {ack_every: 4}}\n")
+	r := run(t, plan(t, Request{Refs: []string{name}, Vary: []string{"congestion.algorithm=dcqcn,hpcc"}}), Options{})
+	require.Contains(t, r.Notes, "B, in 3 of 3 replications: congestion.algorithm hpcc hears of its path once in 4 packets, as packet.transport.ack_every says; it is made for 1.")
+	for _, n := range r.Notes {
+		require.NotContains(t, n, "A, in")
+	}
+	require.Empty(t, run(t, plan(t, Request{Refs: []string{name}, Vary: []string{"congestion.algorithm=dcqcn,none"}}), Options{}).Runs[0].doubts)
+}
+
 // A run that fails is said, and the others are compared.
 func TestFailedRun(t *testing.T) {
 	name := file(t, "tiny", "")

@@ -169,4 +169,31 @@ func (r *Result) note() {
 	if len(lost) > 0 {
 		say("Requests rejected or unfinished, over all replications: %s. Latencies are of the others.", strings.Join(lost, ", "))
 	}
+	for _, v := range r.Plan.Variants {
+		r.doubt(v.Letter)
+	}
+}
+
+// doubt passes on what runs of a variant say of themselves, once for each subject,
+// in the words of the first.
+func (r *Result) doubt(letter string) {
+	var said []string
+	count := map[string]int{}
+	subject := func(text string) string {
+		s, _, _ := strings.Cut(text, " ")
+		return strings.TrimSuffix(s, ",")
+	}
+	for i := range r.Runs {
+		if r.Runs[i].Variant != letter {
+			continue
+		}
+		for _, text := range r.Runs[i].doubts {
+			if count[subject(text)]++; count[subject(text)] == 1 {
+				said = append(said, text)
+			}
+		}
+	}
+	for _, text := range said {
+		r.Notes = append(r.Notes, fmt.Sprintf("%s, in %d of %d replications: %s", letter, count[subject(text)], r.Plan.Replications, text))
+	}
 }

@@ -36,6 +36,7 @@ type Run struct {
 	Lost       int    `json:"lost"`
 
 	values map[string]float64 // all numbers of the summary
+	doubts []string           // of the run, in its own words
 }
 
 // Value is a measure of the run; ok is false when it is undefined.
@@ -118,7 +119,7 @@ func (p *Plan) run(ctx context.Context, i int, traces *experiment.Traces) (r Run
 func (r *Run) succeed(result *experiment.Result) error {
 	r.Fingerprint = fmt.Sprintf("%016x", result.Fingerprint)
 	s := &result.Summary
-	r.Saturation, r.Lost = s.Saturation, s.Failed
+	r.Saturation, r.Lost, r.doubts = s.Saturation, s.Failed, result.Doubts
 	r.values = map[string]float64{}
 	text, err := json.Marshal(s)
 	if err != nil {

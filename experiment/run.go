@@ -39,6 +39,9 @@ type Result struct {
 	// Ports are the packet engine's port statistics, in link order; nil in the
 	// other engines.
 	Ports []packet.PortStats
+	// Doubts are those of the notes that question the run: what went wrong in the
+	// packet engine, and where its settings contradict each other.
+	Doubts []string
 }
 
 // An Input is a file that a scenario reads.
@@ -247,12 +250,7 @@ func engineNotes(network fabric.Network, engine string, trains int, written func
 		notes = append(notes, fmt.Sprintf("packet.train moves up to %d packets as one: mean and p99 of completion times are within "+
 			"about 3 %% of single packets where docs/performance.md has measured them, AllToAlls of a few packets within 11 %%.", trains))
 	}
-	for _, x := range n.Notices() {
-		notes = append(notes, fmt.Sprintf("%s at %v: %s.", x.Kind, x.At, x.Text))
-	}
-	for _, x := range n.Advice() {
-		notes = append(notes, x+".")
-	}
+	notes = append(notes, engineDoubts(n)...)
 	for _, x := range n.Inert() {
 		if x.IfWritten && !written(x.Setting) {
 			continue
@@ -260,6 +258,17 @@ func engineNotes(network fabric.Network, engine string, trains int, written func
 		notes = append(notes, fmt.Sprintf("%s never acted: %s.", x.Setting, x.Why))
 	}
 	return notes
+}
+
+// engineDoubts are what went wrong, and where settings contradict each other.
+func engineDoubts(n *packet.Network) (doubts []string) {
+	for _, x := range n.Notices() {
+		doubts = append(doubts, fmt.Sprintf("%s at %v: %s.", x.Kind, x.At, x.Text))
+	}
+	for _, x := range n.Advice() {
+		doubts = append(doubts, x+".")
+	}
+	return doubts
 }
 
 func (b *Simulation) finish() (*Result, error) {
@@ -290,7 +299,9 @@ func (b *Simulation) finish() (*Result, error) {
 		return nil, err
 	}
 	ports := portStats(b.Network, b.Graph)
+	var doubts []string
 	if n, ok := b.Network.(*packet.Network); ok {
+		doubts = engineDoubts(n)
 		sum := metrics.PortsOf(b.Graph, ports, n.Counters())
 		r.Summary.Ports = &sum
 	}
@@ -299,6 +310,7 @@ func (b *Simulation) finish() (*Result, error) {
 		Result:      r,
 		Inputs:      b.inputs,
 		Ports:       ports,
+		Doubts:      doubts,
 		Fingerprint: b.Engine.Fingerprint(),
 		Events:      b.Engine.Events(),
 		End:         end,
