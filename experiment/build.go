@@ -199,7 +199,8 @@ func nestRank(ps *config.Problems, pool string, err error) {
 		case p.Key == "ep":
 			key = pool + ".dp"
 			if strings.HasPrefix(p.Message, "must ") {
-				p.Message = "tp x dp, the GPUs that share the experts, " + p.Message
+				p.Message = "tp x dp, the GPUs that share the experts, " + p.Message +
+					"; copies of experts (" + pool + ".moe.routing.placement.redundant) allow others"
 			}
 		}
 		ps.Addf(key, "%s", p.Message)

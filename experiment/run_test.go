@@ -333,7 +333,8 @@ func TestRankProblemsAreNested(t *testing.T) {
 		require.Len(t, ps, 1)
 		require.Equal(t, want, ps[0].Key)
 		if key == "ep" {
-			require.Equal(t, "tp x dp, the GPUs that share the experts, must be so", ps[0].Message)
+			require.Equal(t, "tp x dp, the GPUs that share the experts, must be so; "+
+				"copies of experts (decode.moe.routing.placement.redundant) allow others", ps[0].Message)
 		} else {
 			require.Equal(t, "must be so", ps[0].Message)
 		}
