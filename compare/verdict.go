@@ -152,13 +152,21 @@ func (p *Pair) limiting(tgs float64) []string {
 	return pools
 }
 
-// latency says what became of a latency when it differs significantly: its mean or
-// else its 99th percentile. Of the mean TTFT it names the piece that changed most.
+// least is the part of A from which a significant difference is worth a word, half
+// of a fourth digit: where replications are alike those of nanoseconds are
+// significant, too.
+const least = 5e-5
+
+func (p *Paired) worthAWord() bool { return p.Significant() && math.Abs(p.Diff) >= least*math.Abs(p.A) }
+
+// latency says what became of a latency when it differs significantly and by more than
+// next to nothing: its mean or else its 99th percentile. Of the mean TTFT it names the piece that
+// changed most.
 func (p *Pair) latency(mean, p99, name string) string {
 	x, ok := p.measure(mean)
 	what := "mean " + name
-	if !ok || !x.Significant() {
-		if x, ok = p.measure(p99); !ok || !x.Significant() {
+	if !ok || !x.worthAWord() {
+		if x, ok = p.measure(p99); !ok || !x.worthAWord() {
 			return ""
 		}
 		what = name + " p99"

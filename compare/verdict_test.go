@@ -75,6 +75,12 @@ func TestVerdicts(t *testing.T) {
 	equal := synthetic(series{"tgs_steady": {500, 510}}, series{"tgs_steady": {500, 510}})
 	require.Equal(t, "No difference in TGS: 505.0 tokens/s per GPU in both.", equal.Verdict)
 
+	// Five nanoseconds are significant, and nothing to speak of.
+	tiny := synthetic(series{"tgs_steady": {500, 510}, "mean_itl_ms": {12.68, 12.69}}, series{"tgs_steady": {500, 510}, "mean_itl_ms": {12.680005, 12.690005}})
+	itl, _ := tiny.measure("mean_itl_ms")
+	require.True(t, itl.Significant())
+	require.Equal(t, "No difference in TGS: 505.0 tokens/s per GPU in both.", tiny.Verdict)
+
 	whole := synthetic(series{"tgs": {500, 510}}, series{"tgs": {500, 510}})
 	require.Equal(t, "No difference in TGS over the whole run: 505.0 tokens/s per GPU in both.", whole.Verdict)
 	empty := synthetic(series{"tgs_steady": {0, 0}, "tgs": {5, 5}}, series{"tgs_steady": {0, 0}, "tgs": {5, 5}})
