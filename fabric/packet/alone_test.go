@@ -12,35 +12,17 @@ import (
 	"github.com/tgssim/tgssim/internal/units"
 	"github.com/tgssim/tgssim/sim"
 	"github.com/tgssim/tgssim/topology"
+	"github.com/tgssim/tgssim/topology/topologytest"
 )
 
 // drawTopology is a small random cluster whose rates give whole picoseconds per
 // byte, so that no packet's time is rounded.
 func drawTopology(t *rapid.T) topology.Config {
-	c := topology.DefaultConfig()
-	c.GPUsPerNode = rapid.SampledFrom([]int{1, 2, 4}).Draw(t, "gpus per node")
-	c.NICsPerNode = c.GPUsPerNode
-	if c.GPUsPerNode > 1 && rapid.Bool().Draw(t, "shared NICs") {
-		c.NICsPerNode /= 2
-	}
-	c.Leaves = rapid.IntRange(1, 4).Draw(t, "leaves")
-	c.Nodes = c.Leaves * rapid.IntRange(1, 4).Draw(t, "nodes per leaf")
-	c.Spines = 0
-	if c.Leaves > 1 {
-		c.Spines = rapid.IntRange(1, 3).Draw(t, "spines")
-		c.UplinksPerLeaf = c.Spines * rapid.IntRange(1, 2).Draw(t, "parallel links")
-	}
-	c.Oversubscription = 0
-	if c.Spines == 0 {
-		c.Oversubscription = 1
-	}
+	c := topologytest.Small(t)
 	rate := rapid.Custom(func(t *rapid.T) units.Rate {
 		return units.Rate(rapid.SampledFrom([]int{40, 50, 100, 200, 400, 800}).Draw(t, "gbps")) * units.Gbps
 	})
 	c.NICRate, c.LinkRate = rate.Draw(t, "nic"), rate.Draw(t, "link")
-	delay := rapid.Custom(func(t *rapid.T) sim.Time { return sim.Time(rapid.Int64Range(0, 3e6).Draw(t, "ps")) })
-	c.NVLinkDelay, c.LinkDelay = delay.Draw(t, "nvlink delay"), delay.Draw(t, "link delay")
-	c.SwitchLatency, c.NICLatency = delay.Draw(t, "switch"), delay.Draw(t, "nic")
 	return c
 }
 

@@ -40,3 +40,29 @@ func Config(t *rapid.T) topology.Config {
 	}
 	return c
 }
+
+// Small draws a cluster of 1 to 64 GPUs with packed wiring, one to three spines where
+// there are several leaves, and the default rates.
+func Small(t *rapid.T) topology.Config {
+	c := topology.DefaultConfig()
+	c.GPUsPerNode = rapid.SampledFrom([]int{1, 2, 4}).Draw(t, "gpus per node")
+	c.NICsPerNode = c.GPUsPerNode
+	if c.GPUsPerNode > 1 && rapid.Bool().Draw(t, "shared NICs") {
+		c.NICsPerNode /= 2
+	}
+	c.Leaves = rapid.IntRange(1, 4).Draw(t, "leaves")
+	c.Nodes = c.Leaves * rapid.IntRange(1, 4).Draw(t, "nodes per leaf")
+	c.Spines = 0
+	if c.Leaves > 1 {
+		c.Spines = rapid.IntRange(1, 3).Draw(t, "spines")
+		c.UplinksPerLeaf = c.Spines * rapid.IntRange(1, 2).Draw(t, "parallel links")
+	}
+	c.Oversubscription = 0
+	if c.Spines == 0 {
+		c.Oversubscription = 1
+	}
+	delay := rapid.Custom(func(t *rapid.T) sim.Time { return sim.Time(rapid.Int64Range(0, 3e6).Draw(t, "ps")) })
+	c.NVLinkDelay, c.LinkDelay = delay.Draw(t, "nvlink delay"), delay.Draw(t, "link delay")
+	c.SwitchLatency, c.NICLatency = delay.Draw(t, "switch"), delay.Draw(t, "nic")
+	return c
+}
