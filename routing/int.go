@@ -86,7 +86,7 @@ func (c *INT) fresh(p *PathState, now sim.Time) bool {
 
 // out says whether a path has failed: by what routing says, or by its silence.
 func (c *INT) out(p *PathState, now sim.Time) bool {
-	return p.down || p.waiting && c.silence > 0 && now-p.waits > c.silence
+	return p.down || c.silence > 0 && p.waiting && now-p.waits > c.silence
 }
 
 // Load is how busy a path is taken to be, and whether that is known.
