@@ -90,11 +90,11 @@ func (b *Simulation) Run(ctx context.Context, report func(Progress)) (*Result, e
 		before := b.Engine.Events()
 		b.Engine.RunUntil(at)
 		width = nextSlice(width, b.Engine.Events()-before)
-		if err := ctx.Err(); err != nil {
-			return nil, err
-		}
 		if report != nil {
 			report(b.Progress())
+		}
+		if err := ctx.Err(); err != nil {
+			return nil, err
 		}
 	}
 	return b.finish()

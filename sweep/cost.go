@@ -142,10 +142,11 @@ func (c *Cost) infer(from *Cost) {
 	}
 }
 
-// A moment is how much of a run was done when.
+// A moment is how much of a run was done when, and which instant it simulated.
 type moment struct {
 	wall time.Duration
 	done float64
+	now  float64 // in seconds
 }
 
 // probe runs the beginning of a point.
@@ -164,7 +165,7 @@ func (p *Plan) probe(ctx context.Context, c *Cost, budget time.Duration, g *guid
 	defer stop()
 	var seen []moment
 	_, err = b.Run(within, func(q experiment.Progress) {
-		seen = append(seen, moment{time.Since(started), share(s, q)})
+		seen = append(seen, moment{time.Since(started), share(s, q), q.Now.Seconds()})
 	})
 	switch {
 	case err == nil:
@@ -172,9 +173,7 @@ func (p *Plan) probe(ctx context.Context, c *Cost, budget time.Duration, g *guid
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case errors.Is(err, context.DeadlineExceeded):
-		for i, sent := range g.of(ctx, s).shares(seen) {
-			seen[i].done = sent
-		}
+		g.of(ctx, s).judge(seen)
 		c.extend(seen, built)
 	default:
 		c.Error = err // the run itself fails

@@ -12,15 +12,17 @@ import (
 	"github.com/tgssim/tgssim/scenarios"
 )
 
-// A guide is which part of its bytes a run has sent by which part of it, both
-// at most 1 and rising: what a run costs in the packet engine goes with the bytes. It is
-// empty where it is not known.
-type guide []struct{ done, sent float64 }
+// A guide is which part of its bytes a run has delivered by which instant, in
+// simulated seconds: what a run costs in the packet engine goes with the bytes. It
+// is empty where it is not known.
+type guide []mark
 
-// at is the part of the bytes sent by a part of the run.
-func (g guide) at(done float64) float64 {
-	i, _ := slices.BinarySearchFunc(g, done, func(x struct{ done, sent float64 }, done float64) int {
-		if x.done < done {
+type mark struct{ now, delivered float64 }
+
+// at is the part of the bytes delivered by an instant.
+func (g guide) at(now float64) float64 {
+	i, _ := slices.BinarySearchFunc(g, now, func(x mark, now float64) int {
+		if x.now < now {
 			return -1
 		}
 		return 1
@@ -32,18 +34,17 @@ func (g guide) at(done float64) float64 {
 		return 1
 	}
 	a, b := g[i-1], g[i]
-	return a.sent + (b.sent-a.sent)*(done-a.done)/(b.done-a.done)
+	return a.delivered + (b.delivered-a.delivered)*(now-a.now)/(b.now-a.now)
 }
 
-// shares are the parts of the bytes sent at some moments, nothing without a guide.
-func (g guide) shares(seen []moment) (sent []float64) {
-	if len(g) == 0 {
-		return nil
+// judge takes the part of the bytes for what is done at some moments, where there is
+// a guide.
+func (g guide) judge(seen []moment) {
+	for i := range seen {
+		if len(g) > 0 {
+			seen[i].done = g.at(seen[i].now)
+		}
 	}
-	for _, m := range seen {
-		sent = append(sent, g.at(m.done))
-	}
-	return sent
 }
 
 // guides are those of points in the packet engine, by their scenarios in the flow
@@ -84,24 +85,21 @@ func (g *guides) run(ctx context.Context, s *scenarios.Scenario) (x guide) {
 	if err != nil {
 		return nil
 	}
+	all := 0.
 	_, err = b.Run(ctx, func(q experiment.Progress) {
-		sent := 0.
-		for _, n := range b.Network.Totals().SentBytes {
-			sent += float64(n)
+		all = 0
+		for _, n := range b.Network.Totals().DeliveredBytes {
+			all += float64(n)
 		}
-		done := share(s, q)
-		if k := len(x); k == 0 || done > x[k-1].done {
-			x = append(x, struct{ done, sent float64 }{done, sent})
-		} else {
-			x[k-1].sent = sent
+		if now := q.Now.Seconds(); len(x) == 0 || now > x[len(x)-1].now {
+			x = append(x, mark{now, all})
 		}
 	})
-	if err != nil || len(x) == 0 || x[len(x)-1].sent == 0 {
+	if err != nil || all == 0 {
 		return nil
 	}
-	all := x[len(x)-1].sent
 	for i := range x {
-		x[i].sent /= all
+		x[i].delivered /= all
 	}
 	return x
 }

@@ -12,18 +12,18 @@ func TestGuide(t *testing.T) {
 	for done, want := range map[float64]float64{0: 0, 0.1: 0, 0.3: 0.1, 0.5: 0.2, 0.75: 0.6, 1: 1} {
 		require.InDelta(t, want, g.at(done), 1e-12, "%v", done)
 	}
-	require.Equal(t, []float64{0, 1}, g.shares([]moment{{0, 0.05}, {time.Second, 1}}))
-	require.Nil(t, guide(nil).shares([]moment{{0, 0.05}}))
+	require.Equal(t, 1., g.at(7))
 
-	// A probe that saw 5 % of the requests in 1 s, and with them 1 % of the bytes,
-	// is a run of 100 s.
+	// A probe that saw half a second of the run in 1 s, and with it 1 % of the bytes,
+	// is a run of 100 s, whatever has finished.
 	var c Cost
-	seen := []moment{{time.Second / 2, 0.25}, {time.Second, 0.5}}
-	for i, sent := range (guide{{0, 0}, {0.5, 0.01}, {1, 1}}).shares(seen) {
-		seen[i].done = sent
-	}
+	seen := []moment{{time.Second / 2, 0, 0.25}, {time.Second, 0, 0.5}}
+	guide{{0, 0}, {0.5, 0.01}, {2, 1}}.judge(seen)
 	c.extend(seen, 0)
 	require.InDelta(t, 100, c.Seconds, 1e-9)
+	seen[1].done = 0.3
+	guide(nil).judge(seen)
+	require.Equal(t, 0.3, seen[1].done)
 }
 
 // The guide of a point is a run of it in the flow engine, the same one whatever the
@@ -37,10 +37,10 @@ func TestGuidesOfPoints(t *testing.T) {
 		x := g.of(t.Context(), s)
 		require.Greater(t, len(x), 3)
 		for i := 1; i < len(x); i++ {
-			require.Greater(t, x[i].done, x[i-1].done)
-			require.GreaterOrEqual(t, x[i].sent, x[i-1].sent)
+			require.Greater(t, x[i].now, x[i-1].now)
+			require.GreaterOrEqual(t, x[i].delivered, x[i-1].delivered)
 		}
-		require.Equal(t, 1., x.at(1))
+		require.Equal(t, 1., x[len(x)-1].delivered)
 		s.Network.Engine = "flow"
 		require.Nil(t, g.of(t.Context(), s))
 	}

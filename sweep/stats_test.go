@@ -63,7 +63,7 @@ func TestExtend(t *testing.T) {
 		if i > 40 {
 			done = 0.04 + 0.003*float64(i-40)
 		}
-		seen = append(seen, moment{wall, done})
+		seen = append(seen, moment{wall: wall, done: done})
 	}
 	var c Cost
 	c.extend(seen, time.Second)
@@ -71,7 +71,7 @@ func TestExtend(t *testing.T) {
 	require.InDelta(t, 9+0.84/0.03, c.Seconds, 1e-6)
 
 	c = Cost{}
-	c.extend([]moment{{2 * time.Second, 0}}, time.Second)
+	c.extend([]moment{{wall: 2 * time.Second}}, time.Second)
 	require.Equal(t, CostUnknown, c.Basis, "nothing happened")
 	c.extend(nil, time.Second)
 	require.Equal(t, CostUnknown, c.Basis)
