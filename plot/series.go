@@ -21,7 +21,8 @@ type series struct {
 	name  string
 	keys  []string // of the columns of by
 	ideal bool
-	first int // row of it
+	first int     // row of it
+	shift float64 // of its points from their names, on an axis of names
 	spots []spot
 	style style
 }

@@ -2,6 +2,7 @@ package plot
 
 import (
 	"fmt"
+	"math"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -192,6 +193,20 @@ func TestAxesOfChoice(t *testing.T) {
 	require.Contains(t, texts, "Mine")
 	require.Contains(t, texts, "Mean ITL (ms)")
 	require.Len(t, f.panels, 2)
+	require.Equal(t, []xy{{0, 400}, {1, 390}}, f.panels[0].layers[0].points, "one at a name stands at it")
+
+	// Series with one value at one name stand beside each other, and all at the name.
+	f, _ = draws(t, Request{Dirs: []string{dir}, X: "network", Y: []string{"tgs_steady"}})
+	seen := map[float64]bool{}
+	for _, l := range f.panels[0].layers {
+		for i, q := range l.points {
+			require.False(t, seen[q.x], "one point hides another")
+			seen[q.x] = true
+			require.InDelta(t, math.Round(q.x), q.x, 0.25)
+			require.Equal(t, q.x, l.bars[i].from.x)
+		}
+	}
+	require.Len(t, seen, 9)
 
 	f, _ = draws(t, Request{Dirs: []string{dir}, X: "leaves", Y: []string{"tgs_steady"}, Log: "none", Zoom: true})
 	require.False(t, f.panels[0].x.log)

@@ -38,9 +38,11 @@ func (p *Preset) composeXY(r *Request, t *table) (*figure, error) {
 	if err := s.name(all); err != nil {
 		return nil, err
 	}
+	s.part(all)
 	for i, y := range s.ys {
 		for _, g := range measures[i] { // alike in all panels, as in the legend
-			g.style = all[slices.IndexFunc(all, g.is)].style
+			same := all[slices.IndexFunc(all, g.is)]
+			g.style, g.shift = same.style, same.shift
 		}
 		panel, err := p.panel(r, t, s, y, measures[i])
 		if err != nil {
@@ -272,6 +274,10 @@ const crowded = 40
 // layer is how one series is drawn.
 func (p *Preset) layer(o *panel, s *xySpec, g *series, all []*series) layer {
 	l := layer{style: g.style}
+	if s.names != nil {
+		l.stand(g)
+		return l
+	}
 	front := g.spots
 	if p.kind == kindFrontier {
 		front = pareto(g.spots)
@@ -283,15 +289,12 @@ func (p *Preset) layer(o *panel, s *xySpec, g *series, all []*series) layer {
 		} else {
 			l.faint = append(l.faint, at)
 		}
-		if q.y.N > 1 && (s.measured || s.names != nil) {
+		if q.y.N > 1 && s.measured {
 			l.bars = append(l.bars, upright(q))
 		}
 		if q.x.N > 1 && s.measured {
 			l.bars = append(l.bars, bar{from: xy{at.x - q.x.Half, at.y}, to: xy{at.x + q.x.Half, at.y}})
 		}
-	}
-	if s.names != nil {
-		return l
 	}
 	for _, q := range front {
 		l.line = append(l.line, xy{q.x.Mean, q.y.Mean})
@@ -312,6 +315,41 @@ func (p *Preset) layer(o *panel, s *xySpec, g *series, all []*series) layer {
 		}
 	}
 	return l
+}
+
+// beside is how far apart two series stand at a name, as a part of the name's share
+// of the axis; all of them take half of it at the most.
+const beside = 0.14
+
+// part lets the series stand beside each other at a name that several have, so that
+// none hides another.
+func (s *xySpec) part(all []*series) {
+	at := map[float64]int{}
+	crowd := 0
+	for _, g := range all {
+		for _, q := range g.spots {
+			at[q.x.Mean]++
+			crowd = max(crowd, at[q.x.Mean])
+		}
+	}
+	if s.names == nil || crowd < 2 {
+		return
+	}
+	n := float64(len(all))
+	for k, g := range all {
+		g.shift = (float64(k) - (n-1)/2) * min(beside, 0.5/n)
+	}
+}
+
+// stand puts the points of a series at their names.
+func (l *layer) stand(g *series) {
+	for _, q := range g.spots {
+		q.x.Mean += g.shift
+		l.points = append(l.points, xy{q.x.Mean, q.y.Mean})
+		if q.y.N > 1 {
+			l.bars = append(l.bars, upright(q))
+		}
+	}
 }
 
 // upright is the error bar of a spot.
