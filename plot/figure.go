@@ -371,6 +371,12 @@ func (p *panel) nameLines(r vg.Rectangle) int {
 func (p *panel) name(r vg.Rectangle, name string) []string {
 	f := face(tickSize, false)
 	width := (r.Max.X-r.Min.X)/vg.Length(max(len(p.x.names), 1)) - 6
+	least := width
+	for _, word := range breakable(name) { // whole if its own font is there
+		if word = strings.TrimRight(word, " "); f.Width(word) <= least {
+			width = max(width, room(f, word))
+		}
+	}
 	lines := wrap(f, width, name)
 	if len(lines) > maxNameLines {
 		lines = lines[:maxNameLines]

@@ -116,3 +116,15 @@ func TestWrap(t *testing.T) {
 }
 
 func ptr[T any](x T) *T { return &x }
+
+// A word that fits below its place in the font that is meant is not broken for the
+// sake of wider ones.
+func TestNamesKeepTheirWords(t *testing.T) {
+	f := face(tickSize, false)
+	p := panel{x: axis{names: make([]string, 10)}}
+	share := f.Width("random") + 7
+	require.Greater(t, room(f, "random"), share-6, "no test")
+	require.Equal(t, []string{"spray,", "random"}, p.name(vg.Rectangle{Max: vg.Point{X: 10 * share}}, "spray, random"))
+	share = f.Width("random") - 1
+	require.NotContains(t, p.name(vg.Rectangle{Max: vg.Point{X: 10 * share}}, "spray, random"), "random")
+}
