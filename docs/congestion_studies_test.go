@@ -153,7 +153,7 @@ func (c congested) alike(cost float64, schemes ...[]string) {
 
 // The idle variant of each study: one request at a time, sent from one NIC to one.
 var alone = []string{
-	"prefill.tp=1", "workload.arrivals={process: uniform, rate: 5/s}", "workload.requests=4",
+	"prefill.tp=1", "workload.arrivals={process: uniform, rate: 5/s}", "workload.requests=2",
 	"workload.prompt={dist: fixed, tokens: 512}", "workload.output={dist: fixed, tokens: 6}",
 }
 

@@ -139,10 +139,12 @@ func TestAllToAllBehindKV(t *testing.T) {
 		return studied(t, "ep-beside-kv", append([]string{"workload.requests=100", "workload.output.tokens=10",
 			"network.sample_layers=4", "packet.train=8"}, set...)...)
 	}
-	quiet := "workload.prompt={dist: fixed, tokens: 16}"
-	base := at(quiet, "congestion.algorithm=none")
-	idle(t, base, at(quiet, "congestion.algorithm=dcqcn"), 0)
-	idle(t, base, at(quiet, "congestion.algorithm=gse"), 0.01)
+	quiet := func(algorithm string) func(string) float64 {
+		return at("workload.prompt={dist: fixed, tokens: 16}", "workload.requests=30", "congestion.algorithm="+algorithm)
+	}
+	base := quiet("none")
+	idle(t, base, quiet("dcqcn"), 0)
+	idle(t, base, quiet("gse"), 0.01)
 
 	window, dcqcn, gse := at("congestion.algorithm=none"), at("congestion.algorithm=dcqcn"), at("congestion.algorithm=gse")
 	apart := at("congestion.algorithm=dcqcn", "packet.queues.mode=strict")
