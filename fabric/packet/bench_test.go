@@ -197,18 +197,18 @@ func TestNoAllocations(t *testing.T) {
 			b := newBench(t, s, build(t, ls128()))
 			coll, err := b.net.NewCollective(allToAll("c", gpuRange(0, 16), 1000))
 			require.NoError(t, err)
-			coll.SetUnits(same(16, 50_000))
+			coll.SetUnits(same(16, 10_000))
 			parts := []fabric.Part{{Src: 3, Dst: 99, Bytes: 100_000}, {Src: 4, Dst: 99, Bytes: 100_000}}
 			var to sink
 			run := func() {
 				for i := range 24 {
-					b.net.Send(fabric.Message{Src: topology.GPU(127 - i), Dst: 0, Bytes: 300_000, QPs: 2}, &to)
+					b.net.Send(fabric.Message{Src: topology.GPU(127 - i), Dst: 0, Bytes: 100_000, QPs: 2}, &to)
 				}
 				b.net.Send(fabric.Message{Parts: parts}, &to)
 				coll.Start(0, 0, &to)
 				b.engine.Run()
 			}
-			for range 16 {
+			for range 24 {
 				run()
 			}
 			require.LessOrEqual(t, testing.AllocsPerRun(5, run), 1., "%s, %s", name, how)
