@@ -40,7 +40,7 @@ func TestMD1(t *testing.T) {
 	for _, c := range []struct {
 		load     float64
 		requests int
-	}{{0.5, 200_000}, {0.8, 600_000}} {
+	}{{0.5, 200_000}, {0.8, 600_000}, {0.9, 1_200_000}} {
 		if testing.Short() {
 			c.requests /= 20
 		}

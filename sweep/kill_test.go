@@ -50,13 +50,13 @@ func child(ref, dir, log string) error {
 	return err
 }
 
-// TestKill kills a sweep 25 times by SIGKILL at random instants, during start-up,
+// TestKill kills a sweep 50 times by SIGKILL at random instants, during start-up,
 // runs, appends and the writing of the results. Nothing that was in the journal is
 // lost or begun again, and the sweep that comes of it is byte for byte the one
 // that was never interrupted.
 func TestKill(t *testing.T) {
 	if testing.Short() {
-		t.Skip("kills 25 processes")
+		t.Skip("kills 50 processes")
 	}
 	ref := file(t, "sweep: {axes: {kv.qps: [1, 2], cluster.oversubscription: [1, 2]}, replications: 2}\n")
 	p, err := New(ref, Request{})
@@ -67,7 +67,7 @@ func TestKill(t *testing.T) {
 
 	k := killer{t: t, ref: ref, dir: filepath.Join(t.TempDir(), "killed"), plan: p, random: rand.New(rand.NewPCG(1, 2))}
 	deadline := time.Now().Add(100 * time.Second)
-	for k.kills < 25 {
+	for k.kills < 50 {
 		require.True(t, time.Now().Before(deadline), "only %d kills", k.kills)
 		if k.round() {
 			require.Equal(t, want, results(t, k.dir), "after %d kills", k.kills)
