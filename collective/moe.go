@@ -56,9 +56,10 @@ type Measured struct {
 
 // Config says how an MoE layer's tokens travel.
 type Config struct {
-	// Mode is normal, low_latency or all_gather.
+	// Mode is normal (a token goes once to each server, and on over NVLink),
+	// low_latency (to each of its experts) or all_gather (to every GPU).
 	Mode string `yaml:"mode"`
-	// Timing is fabric or measured.
+	// Timing is fabric (bytes move) or measured (times that are given, and no bytes).
 	Timing string `yaml:"timing"`
 	// MeasuredDispatch and MeasuredCombine are the times of timing measured, which
 	// then replace start-up and fabric.

@@ -13,20 +13,22 @@ import (
 // keeps the profile's. The kernels' efficiencies are fractions of the peaks and
 // of the bandwidth, so they follow; fixed times per kernel stay.
 type Override struct {
-	// Memory is the HBM capacity: 1GB to 10TB.
+	// Memory is the HBM capacity, 1GB to 10TB; null keeps the profile's.
 	Memory *units.Bytes `yaml:"memory,omitempty"`
 	// SMs is the number of streaming multiprocessors, 1 to 1024: into how many
 	// the peaks are divided, and so what a partly filled wave and the SMs lent to
-	// communication cost. It does not move the peaks.
+	// communication cost. It does not move the peaks. Null
+	// keeps the profile's.
 	SMs *int `yaml:"sms,omitempty"`
-	// PeakFP8 and PeakBF16 are the dense tensor-core peaks: 1TFLOP/s to
-	// 1000PFLOP/s.
+	// PeakFP8 and PeakBF16 are the dense tensor-core peaks, 1TFLOP/s to
+	// 1000PFLOP/s; null keeps the profile's.
 	PeakFP8  *units.FLOPRate `yaml:"peak_fp8,omitempty"`
 	PeakBF16 *units.FLOPRate `yaml:"peak_bf16,omitempty"`
-	// HBM is the memory's peak data rate: 10GB/s to 1000TB/s.
+	// HBM is the memory's peak data rate, 10GB/s to 1000TB/s; null keeps the
+	// profile's.
 	HBM *units.Rate `yaml:"hbm_bandwidth,omitempty"`
-	// NVLink is the data rate in one direction, 1GB/s to 100TB/s. What kernels
-	// achieve of it, where known, keeps its ratio.
+	// NVLink is the data rate in one direction, 1GB/s to 100TB/s; null keeps the
+	// profile's. What kernels achieve of it, where known, keeps its ratio.
 	NVLink *units.Rate `yaml:"nvlink,omitempty"`
 }
 

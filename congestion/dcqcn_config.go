@@ -37,7 +37,7 @@ const (
 // Li et al., HPCC, SIGCOMM 2019, whose DCQCN is after the NIC's.
 type DCQCNConfig struct {
 	// Preset names the set of constants to start from: see DCQCNPresets. What is
-	// written beside it overrides it. Empty where a program sets every field.
+	// written beside it overrides it.
 	Preset string `yaml:"preset"`
 
 	// Notify is how a mark travels back to the sender: "cnp" (paper, NIC) or

@@ -60,14 +60,15 @@ var CopyChoices = []string{CopyEven, CopyNearest}
 
 // Config says how an MoE layer's tokens choose experts, and where those are.
 type Config struct {
-	// Counts is expected, aggregate or exact.
+	// Counts is expected (nothing is drawn), aggregate (how many of a rank's tokens
+	// choose each expert is drawn) or exact (every token chooses).
 	Counts string `yaml:"counts"`
 	// Popularity is how often the experts are wanted.
 	Popularity PopularityConfig `yaml:"popularity"`
 	// Choice is token (top k) or expert (expert choice).
 	Choice string `yaml:"choice"`
-	// GroupChoice is top2 (DeepSeek-V3), random or none. It matters only for a model
-	// with group-limited routing.
+	// GroupChoice is top2 (groups by their two best experts, as DeepSeek-V3), random
+	// or none (no limit). It matters only for a model with group-limited routing.
 	GroupChoice string `yaml:"group_choice"`
 	// CapacityFactor bounds the tokens that an expert takes in one layer of one
 	// step to the factor times the mean over experts, rounded up (GShard,
@@ -77,7 +78,9 @@ type Config struct {
 	CapacityFactor float64 `yaml:"capacity_factor,omitempty"`
 	// Placement is where the experts are.
 	Placement PlacementConfig `yaml:"placement"`
-	// CopyChoice is even or nearest. It matters only with redundant experts.
+	// CopyChoice is even (each copy of an expert has as many tokens) or nearest (a
+	// rank's tokens go to copies on its own server if there are any). It matters only
+	// with redundant experts.
 	CopyChoice string `yaml:"copy_choice"`
 	// Rebalance places the experts anew while the system runs; null never does.
 	Rebalance *RebalanceConfig `yaml:"rebalance,omitempty"`
@@ -184,8 +187,9 @@ var Strategies = []string{PlaceContiguous, PlaceStriped, PlaceEPLB, PlaceEPLBHie
 
 // PlacementConfig says where the experts are.
 type PlacementConfig struct {
-	// Strategy is contiguous, striped, eplb or eplb_hierarchical. The last two
-	// start from the popularity that the simulation uses, or from a forecast of it.
+	// Strategy is contiguous, striped, eplb or eplb_hierarchical (whole groups of
+	// experts to each server). The last two start from the popularity that the
+	// simulation uses, or from a forecast of it.
 	Strategy string `yaml:"strategy"`
 	// Redundant is the number of copies per layer beyond one of each expert; 0 to
 	// 4096. DeepSeek-V3 has 32 at EP32 in prefill (arXiv 2412.19437, section

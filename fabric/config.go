@@ -16,7 +16,7 @@ import (
 type Config struct {
 	// Engine is how bytes move: "flow" (max-min fair fluids over the real links),
 	// "ideal" (every transfer as if alone, limited by its end ports) or "packet"
-	// (packets in queues; package fabric/packet).
+	// (packets in queues).
 	Engine string `yaml:"engine"`
 	// MTU is the payload of a full packet. RoCEv2's largest path MTU is 4,096 B
 	// (InfiniBand Architecture Specification 1.4, section 7.7.8).

@@ -26,7 +26,7 @@ type Config struct {
 	// that would make over 100,000 rows is widened to the least multiple that does
 	// not, and a note says so.
 	Window sim.Time `yaml:"window"`
-	// TopLinks is how many of the hottest links a Result lists, 0 to 1000.
+	// TopLinks is how many of the hottest links a run lists, 0 to 1000.
 	TopLinks int `yaml:"top_links"`
 	// Steps keeps a row for every executed step (88 bytes each).
 	Steps bool `yaml:"steps"`

@@ -20,6 +20,8 @@ type Key struct {
 	About string
 	// Fabric and Scenario tell whose key it is.
 	Fabric, Scenario bool
+	// FabricDefault is that of fabrics where it is not Default.
+	FabricDefault string
 }
 
 // Keys lists the keys of scenarios, and those that only fabrics have, in the order
@@ -34,17 +36,20 @@ func Keys() []Key {
 	place := map[string]int{}
 	for _, k := range config.Keys(Default()) {
 		place[k.Path] = len(all)
-		all = append(all, Key{k, about[k.Path], false, true})
+		all = append(all, Key{KeyInfo: k, About: about[k.Path], Scenario: true})
 	}
 	for _, k := range config.Keys(Scale{}) {
 		k.Path = rulesKey + "." + k.Path
-		all = append(all, Key{k, about[k.Path], false, true})
+		all = append(all, Key{KeyInfo: k, About: about[k.Path], Scenario: true})
 	}
 	for _, k := range config.Keys(DefaultFabric()) {
 		if i, ok := place[k.Path]; ok {
 			all[i].Fabric = true
+			if k.Default != all[i].Default {
+				all[i].FabricDefault = k.Default
+			}
 		} else {
-			all = append(all, Key{k, about[k.Path], true, false})
+			all = append(all, Key{KeyInfo: k, About: about[k.Path], Fabric: true})
 		}
 	}
 	return all

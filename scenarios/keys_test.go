@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -71,6 +72,10 @@ func (c comments) of(t *testing.T, s reflect.Type, field string) string {
 	return ""
 }
 
+// terms are names of fields that are words of the field, too: they are the key only
+// where they begin a comment.
+var terms = []string{"CONGA", "HBM", "KV", "MoE", "MTP", "MTU", "SMs"}
+
 // explain adds the comments of all keys of a struct.
 func (c comments) explain(t *testing.T, path string, s reflect.Type, about map[string]string) {
 	names := map[string]string{} // of fields: their keys
@@ -93,11 +98,14 @@ func (c comments) explain(t *testing.T, path string, s reflect.Type, about map[s
 		}
 		at := strings.TrimPrefix(path+"."+key, ".")
 		text := presets.ReplaceAllString(strings.Join(strings.Fields(c.of(t, s, f.Name)), " "), "see tgssim list presets")
+		begins := true
 		about[at] = words.ReplaceAllStringFunc(text, func(w string) string {
-			if k, ok := names[w]; ok {
-				return k
+			k, ok := names[w]
+			if !ok || !begins && slices.Contains(terms, w) {
+				k = w
 			}
-			return w
+			begins = false
+			return k
 		})
 		kind := f.Type
 		if kind.Kind() == reflect.Pointer {
@@ -118,9 +126,9 @@ func (c comments) explain(t *testing.T, path string, s reflect.Type, about map[s
 // Every key says what it is, as the comment of its field does.
 func TestKeyTexts(t *testing.T) {
 	about, c := map[string]string{}, comments{}
-	c.explain(t, "", reflect.TypeFor[Scenario](), about)
-	c.explain(t, rulesKey, reflect.TypeFor[Scale](), about)
 	c.explain(t, "", reflect.TypeFor[Fabric](), about)
+	c.explain(t, "", reflect.TypeFor[Scenario](), about) // what both have is said of scenarios
+	c.explain(t, rulesKey, reflect.TypeFor[Scale](), about)
 	var want strings.Builder
 	for _, k := range Keys() {
 		text := about[k.Path]

@@ -11,7 +11,8 @@ import (
 // scenario describes, for `tgssim validate` to hold a run of it to. It changes
 // nothing about the run.
 type Measurement struct {
-	// Quantity is a name of Quantities.
+	// Quantity is tgs, step, dispatch or combine with _prefill or _decode behind it,
+	// or kv_transfer.
 	Quantity string `yaml:"quantity" json:"quantity"`
 	// Value is what was measured, in Unit, which is that of the quantity.
 	Value float64 `yaml:"value" json:"value"`

@@ -55,7 +55,8 @@ type Config struct {
 
 	// NVLinkRate is what one GPU can send, and at the same time receive, over
 	// NVLink. NVLink's packet overhead is not modelled, so this is the rate of
-	// payload: 160 GB/s of the 200 GB/s signalled on an H800.
+	// payload: 160 GB/s of the 200 GB/s signalled on an H800. In a scenario 0 takes
+	// that of its GPU.
 	NVLinkRate units.Rate `yaml:"nvlink_rate"`
 	// NVLinkDelay is the latency of each of the two links between GPUs of a
 	// server, half the NVSwitch and half the software at both ends included.

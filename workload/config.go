@@ -127,8 +127,7 @@ type LengthConfig struct {
 	Alpha float64 `yaml:"alpha,omitempty"`
 	// Min and Max bound the length, both inclusive. uniform and zipf need both.
 	// lognormal clamps to them, so that a length outside counts at the bound as
-	// it does under a server's limits (Stats counts how many); 0 there is 1 and
-	// 10,000,000 tokens.
+	// it does under a server's limits; 0 there is 1 and 10,000,000 tokens.
 	Min int `yaml:"min,omitempty"`
 	Max int `yaml:"max,omitempty"`
 }

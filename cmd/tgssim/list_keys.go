@@ -12,6 +12,8 @@ type keyRow struct {
 	Key     string `json:"key"`
 	Type    string `json:"type"`
 	Default string `json:"default"`
+	// FabricDefault is that of fabrics where it is another one.
+	FabricDefault string `json:"fabric_default,omitempty"`
 	// Of is whose key it is: scenario, fabric or both.
 	Of    string `json:"of"`
 	About string `json:"about"`
@@ -21,7 +23,10 @@ type keyRow struct {
 // of them all keys, briefly.
 func listKeys(sections []string) (l listing, err error) {
 	l.header = []string{"key", "type", "default"}
-	l.notes = []string{"`tgssim list keys SECTION`, such as congestion.gse or packet.path.int, says what they are."}
+	l.notes = []string{
+		"`tgssim list keys SECTION`, such as congestion.gse or packet.path.int, says what they are.",
+		"A file may also have extends, another to start from, and a scenario sweep: docs/sweep.md.",
+	}
 	if len(sections) > 0 {
 		l.header = []string{"key", "default", "what it is"}
 		l.notes = nil
@@ -36,7 +41,7 @@ func listKeys(sections []string) (l listing, err error) {
 		if !under(k.Path, sections) {
 			continue
 		}
-		r := keyRow{k.Path, k.Type, k.Default, "scenario", k.About}
+		r := keyRow{k.Path, k.Type, k.Default, k.FabricDefault, "scenario", k.About}
 		switch {
 		case k.Fabric && k.Scenario:
 			r.Of = "both"
@@ -44,6 +49,9 @@ func listKeys(sections []string) (l listing, err error) {
 			r.Of, own = "fabric", true
 		}
 		data = append(data, r)
+		if r.FabricDefault != "" {
+			r.Default += ", of fabrics " + r.FabricDefault
+		}
 		if len(sections) == 0 {
 			l.rows = append(l.rows, []string{r.Key, r.Type, r.Default})
 			continue

@@ -36,7 +36,8 @@ func TestListKeys(t *testing.T) {
 	}
 	text, _, code = list()
 	require.Zero(t, code)
-	require.Equal(t, len(rows), strings.Count(text, "\n")-4, "a line for each, a head of two and two notes")
+	require.Equal(t, len(rows), strings.Count(text, "\n")-5, "a line for each, a head of two and three notes")
+	require.Regexp(t, `network\.engine +text +flow, of fabrics packet\n`, text)
 
 	text, _, code = list("congestion.gse", "traffic.hosts")
 	require.Zero(t, code)

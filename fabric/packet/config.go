@@ -37,9 +37,8 @@ type Config struct {
 	// by what it finds (RED).
 	MarkAt string `yaml:"mark_at"`
 	// PauseResponse is the time from the end of a PFC frame until its receiver
-	// begins no further frame. 0 as in HPCC-ns3; the standard allows up to
-	// congestion.ResponseTime, 1.158 us at 400 Gb/s. What it is must fit in the
-	// buffer's headroom.
+	// begins no further frame. 0 as in HPCC-ns3; IEEE 802.3 allows up to 1.158 us
+	// at 400 Gb/s. What it is must fit in the buffer's headroom.
 	PauseResponse sim.Time `yaml:"pause_response"`
 	// DeadlockCheck is how often, while any port is paused, the network looks
 	// whether pauses wait for each other in a circle without progress. 0 never.
@@ -143,8 +142,8 @@ type NICConfig struct {
 	// unacknowledged; others wait. 0 is no limit. Send queues of 128 are common.
 	MaxRequests int `yaml:"max_requests"`
 	// RequestCost is the time in which a NIC takes in one work request, one after
-	// the other: 5 ns are 200 million messages a second (ConnectX-7). What the
-	// caller spends on posting is fabric.Message.Post.
+	// the other: 5 ns are 200 million messages a second (ConnectX-7). What software
+	// spends on posting comes before it.
 	RequestCost sim.Time `yaml:"request_cost"`
 	// DrainRate is the rate at which a receiving NIC hands bytes, headers
 	// included, to the GPU's memory; 0 is as fast as they come. A slower one

@@ -181,12 +181,18 @@ func expectedList(v reflect.Value) string {
 	return what
 }
 
+// textNames are the names of types written as text that are no words.
+var textNames = map[string]string{"FLOPRate": "rate of operations", "DType": "number format"}
+
 // words names a type in words: "whole number", "time", "list of rates".
 func words(t reflect.Type) string {
 	switch {
 	case t.Kind() == reflect.Pointer:
 		return words(t.Elem())
 	case isText(t):
+		if name, ok := textNames[t.Name()]; ok {
+			return name
+		}
 		return strings.ToLower(t.Name())
 	}
 	switch t.Kind() {
