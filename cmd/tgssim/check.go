@@ -22,9 +22,10 @@ func newCheck() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "check SCENARIO",
 		Short: "Check a scenario and print the cluster and workload that follow from it",
-		Long: `Check a scenario and print the cluster and workload that follow from it. Of a
-scenario with axes every point is built, and what cannot be built is refused with
-the reason.`,
+		Long: `Check a scenario and print the cluster and workload that follow from it, and
+warnings of settings of PFC and ECN that are valid and cannot do what they are for.
+Of a scenario with axes every point is built, and what cannot be built is refused
+with the reason.`,
 		Example: `  tgssim check deepseek-v3-h800-pd
   tgssim check my.yaml --resolved
   tgssim check my.yaml --axis cluster.nodes=2,4,8`,

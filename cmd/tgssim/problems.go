@@ -31,10 +31,10 @@ func (a *atPoints[T]) where(x T) string {
 	points := a.at[x]
 	text := a.plan.Sprint(points[0])
 	switch more := len(points) - 1; {
+	case more+1 == len(a.plan.Points) && (more > 0 || text == ""):
+		return "every point"
 	case more == 0:
 		return text
-	case more+1 == len(a.plan.Points):
-		return "every point"
 	default:
 		return text + " and " + plural(more, "more point")
 	}

@@ -28,7 +28,7 @@ type axisFlags struct {
 }
 
 func (f *axisFlags) register(cmd *cobra.Command) {
-	cmd.Flags().StringArrayVar(&f.axes, "axis", nil, "vary a key: `a.b=c,d,e`; 2..32*2 is 2,4,8,16,32 (repeatable)")
+	cmd.Flags().StringArrayVar(&f.axes, "axis", nil, "vary a key: `a.b=c,d,e`; 2..32*2 is 2,4,8,16,32; of an axis of labels in the scenario, the ones to take (repeatable)")
 	cmd.Flags().BoolVar(&f.zip, "zip", false, "combine the first values of all axes, then the second, instead of all with all")
 }
 

@@ -86,8 +86,12 @@ func (n *Network) Advice() (list []string) {
 			"the preset derived has what is needed", lost))
 	}
 	if k := &n.count; k.Timeouts > 0 && k.lost() == 0 {
-		list = append(list, fmt.Sprintf("packet.transport.timeout, %v, is shorter than what packets wait in queues and behind pauses: it expired %d times "+
-			"though none was lost; the default is 67 ms", p.Transport.Timeout, k.Timeouts))
+		text := fmt.Sprintf("packet.transport.timeout, %v, is shorter than what packets wait in queues and behind pauses: it expired %d times though none was lost",
+			p.Transport.Timeout, k.Timeouts)
+		if usual := DefaultConfig().Transport.Timeout; p.Transport.Timeout < usual {
+			text += fmt.Sprintf("; the default is %v", usual)
+		}
+		list = append(list, text)
 	}
 	if n.count.Pauses > 0 && n.pausesFirst() {
 		list = append(list, n.pausedFirst())
