@@ -158,12 +158,28 @@ func (s *Study) ParseAxis(text string) (Axis, error) {
 		}
 		at := slices.Index(labels, label)
 		if at < 0 {
-			complain(&ps, a.Name, x, "the scenario's axis has no value %s%s (values: %s)", label, config.Suggest(label, labels), strings.Join(labels, ", "))
+			complain(&ps, a.Name, x, "the scenario's axis has no value %s%s", label, suggestLabel(label, labels))
 			continue
 		}
 		chosen.Values = append(chosen.Values, s.Sweep.Axes[i].Values[at])
 	}
 	return chosen, ps.Err()
+}
+
+// suggestLabel is the nearest of some labels, and all of them as they are written on
+// the command line.
+func suggestLabel(label string, labels []string) string {
+	written := slices.Clone(labels)
+	for i, l := range written {
+		if strings.Contains(l, ",") {
+			written[i] = strconv.Quote(l)
+		}
+	}
+	hint := ""
+	if near := config.Nearest(label, labels); near != "" {
+		hint = "; did you mean " + near + "?"
+	}
+	return hint + " (values: " + strings.Join(written, ", ") + ")"
 }
 
 // Repeats records what would make a point twice: in a product a value that an axis
@@ -189,8 +205,8 @@ func Repeats(axes []Axis, mode string, ps *config.Problems) {
 			}
 			point := strings.Join(labels, " ")
 			if a := zipped[0]; seen[point] {
-				where := a.Where
-				if s := a.Values[k].Settings; len(s) > 0 {
+				where := a.Where // labels are there twice only by choice of the command line
+				if s := a.Values[k].Settings; !a.Labelled && len(s) > 0 {
 					where = s[0].Value.Where()
 				}
 				*ps = append(*ps, config.Problem{Key: a.Name, Where: where, Message: a.Values[k].Label + " is there twice" + beside})

@@ -150,8 +150,8 @@ sweep:
 	require.Equal(t, []string{"7", "8"}, a.Labels(), "an axis of a key takes any value of it")
 	for text, want := range map[string]string{
 		"net=flow,idaal":       "--axis net=flow,idaal: net: the scenario's axis has no value idaal",
-		"net=flaw":             "has no value flaw; did you mean flow? (values: flow, packets, one by one, none, 8)",
-		"net=packets":          "has no value packets",
+		"net=flaw":             "has no value flaw; did you mean flow? (values: flow, \"packets, one by one\", none, 8)",
+		"net=packets":          "has no value packets (values: flow, ",
 		"net={a: 1}":           "has no value {a: 1}",
 		"net=":                 "no values",
 		"nett=flow,8, none,,3": "not YAML",

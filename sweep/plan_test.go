@@ -132,6 +132,7 @@ func TestPlanRefuses(t *testing.T) {
 		{"sweep: {axes: [{key: kv.qps, values: [1]}, {key: kv.qps, values: [2]}]}\n", Request{}, "there are two axes of this name"},
 		{"", Request{Axes: []string{"kv.qps=1"}, Set: []string{"kv.qps=2"}}, "sets kv.qps, so --set kv.qps=2 would do nothing"},
 		{"", axes("kv.qps="), "no values"},
+		{"sweep: {axes: {net: {flow: {kv.qps: 1}, b: {kv.qps: 2}}}}\n", axes("net=b,b"), "--axis net=b,b: net: b is there twice"},
 		{"sweep: {axes: {net: {flow: {kv.qps: 1}, b: {kv.qps: 2}}}}\n", axes("net=b,flw"), "--axis net=b,flw: net: the scenario's axis has no value flw; did you mean flow? (values: flow, b)"},
 		{"sweep: {axes: {kv.qps: []}}\n", Request{}, "an axis without values"},
 		{"", axes("seed=1,2"), "seed cannot vary; for repetitions ask for replications"},
