@@ -88,7 +88,8 @@ type Config struct {
 	// UplinksPerLeaf is the number of links from a leaf to all spines together.
 	// 0 derives it from oversubscription.
 	UplinksPerLeaf int `yaml:"uplinks_per_leaf"`
-	// Wiring is how servers are cabled to leaves: packed or rail.
+	// Wiring is how servers are cabled to leaves: packed (all NICs of a server to one)
+	// or rail (NIC r of every server to one of rail r).
 	Wiring Wiring `yaml:"wiring"`
 }
 

@@ -49,10 +49,10 @@ func listKeys(sections []string) (l listing, err error) {
 			r.Of, own = "fabric", true
 		}
 		data = append(data, r)
-		if r.FabricDefault != "" {
-			r.Default += ", of fabrics " + r.FabricDefault
-		}
 		if len(sections) == 0 {
+			if r.FabricDefault != "" {
+				r.Default += ", of fabrics " + r.FabricDefault
+			}
 			l.rows = append(l.rows, []string{r.Key, r.Type, r.Default})
 			continue
 		}
@@ -61,6 +61,9 @@ func listKeys(sections []string) (l listing, err error) {
 			about = "as above"
 		}
 		last = k.About
+		if r.FabricDefault != "" {
+			about += " The default of fabrics is " + r.FabricDefault + "."
+		}
 		l.rows = append(l.rows, []string{r.Key, r.Default, about})
 	}
 	if own {
