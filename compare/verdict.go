@@ -159,8 +159,8 @@ const least = 5e-5
 
 func (p *Paired) worthAWord() bool { return p.Significant() && math.Abs(p.Diff) >= least*math.Abs(p.A) }
 
-// latency says what became of a latency when it differs significantly and by more than
-// next to nothing: its mean or else its 99th percentile. Of the mean TTFT it names the piece that
+// latency says what became of a latency when it differs significantly and is worth a
+// word: its mean or else its 99th percentile. Of the mean TTFT it names the piece that
 // changed most.
 func (p *Pair) latency(mean, p99, name string) string {
 	x, ok := p.measure(mean)
