@@ -193,7 +193,7 @@ func TestOversubscriptionCosts(t *testing.T) {
 		t.Skip("four runs of a large cluster")
 	}
 	at := func(set ...string) *Result {
-		return run(t, load(t, "deepseek-v3-h800-pd", append(set, "workload.requests=300")...))
+		return run(t, load(t, "deepseek-v3-h800-pd", append(set, "workload.requests=600")...))
 	}
 	ideal := at("network.engine=ideal")
 	full := at()

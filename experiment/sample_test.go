@@ -46,6 +46,8 @@ func TestSampleLayersConserves(t *testing.T) {
 		require.Equal(t, sum.SentBytes, sum.DeliveredBytes)
 		require.Equal(t, sum.SentMessages, sum.DeliveredMessages)
 		conserves(t, b.Scenario, r)
+		again := run(t, load(t, set[0], append(set[1:], more...)...))
+		require.Equal(t, r.Fingerprint, again.Fingerprint)
 		return [2]any{sum.SentBytes, r.Summary.EmittedOutputTokens}, r.Events
 	}
 	full, events := totals()
