@@ -15,8 +15,8 @@ type Config struct {
 	// ConfigPresets. Presets of the sections, and what is written beside it,
 	// override it.
 	Preset string `yaml:"preset"`
-	// Algorithm is what paces a flow, by name: "dcqcn", "hpcc" and the other sections
-	// here, or "none".
+	// Algorithm is what paces a flow, by name: "none", "dcqcn", "hpcc", "swift",
+	// "timely", "credit" or "gse", each of which has a section here.
 	Algorithm string `yaml:"algorithm"`
 	// DCQCN is used by "dcqcn".
 	DCQCN DCQCNConfig `yaml:"dcqcn"`

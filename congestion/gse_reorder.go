@@ -38,11 +38,11 @@ type seqSlot struct {
 	size uint16   // packets; 0 is not known yet
 }
 
-// A seqPath is the last packet that came by a path: its container, and when.
+// A seqPath is the last packet that came by a path: its container, and when; time 0
+// where none has.
 type seqPath struct {
 	heard     sim.Time
 	container uint32
-	used      bool
 }
 
 // NewSequencer makes the state for a source whose numbering begins at container
@@ -80,7 +80,7 @@ func (s *Sequencer) Arrive(tag GSETag, n units.Bytes, now sim.Time) Ordering {
 	for int(tag.Path) >= len(s.paths) {
 		s.paths = append(s.paths, seqPath{})
 	}
-	s.paths[tag.Path] = seqPath{now, tag.Container, true}
+	s.paths[tag.Path] = seqPath{now, tag.Container}
 	ahead := int32(tag.Container - s.head)
 	if ahead < 0 {
 		s.Late++
@@ -170,7 +170,7 @@ func (s *Sequencer) Deadline() sim.Time {
 	}
 	since := s.since
 	for i := range s.paths {
-		if p := &s.paths[i]; p.used && int32(p.container-s.head) <= 0 {
+		if p := &s.paths[i]; int32(p.container-s.head) <= 0 {
 			since = max(since, p.heard)
 		}
 	}

@@ -612,6 +612,31 @@ func TestUplinksRejoin(t *testing.T) {
 	require.EqualValues(t, 2*8*4*(1+2), u.Bytes(), "two groups, two leaves")
 }
 
+// A container belongs to the group that it was opened for: it gives what it has not
+// used back there, also when its queue has come to another one since, as destinations
+// do that an uplink does not lead to any more. That uplink it leaves.
+func TestContainersOfGroups(t *testing.T) {
+	g, err := NewGSE(DefaultGSE(), creditLine, gseRTT)
+	require.NoError(t, err)
+	u := g.NewUplinks(2)
+	second := u.Group([]bool{true, false})
+	var q DGSQ
+	g.Start(&q, DGSQCursor{})
+	g.Enqueue(&q, 0, 3*toyPacket)
+	send := func(group int) (path uint16) {
+		tag, _, ok := g.Send(&q, 0, toyPacket, u, UplinkView{Group: group})
+		require.True(t, ok)
+		return tag.Path
+	}
+	require.EqualValues(t, 0, send(0))
+	require.EqualValues(t, 1, send(second), "the open container's uplink does not lead there")
+	require.Equal(t, []units.Bytes{toyPacket, 0}, u.groups[0].assigned)
+	require.EqualValues(t, 1, send(0), "the uplink leads there as well")
+	g.close(&q, u)
+	require.Equal(t, []units.Bytes{toyPacket, 0}, u.groups[0].assigned)
+	require.Equal(t, []units.Bytes{0, 2 * toyPacket}, u.groups[second].assigned)
+}
+
 func TestGSEState(t *testing.T) {
 	require.LessOrEqual(t, unsafe.Sizeof(DGSQ{}), uintptr(80))
 	require.Equal(t, uintptr(16), unsafe.Sizeof(seqSlot{}))

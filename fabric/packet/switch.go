@@ -276,9 +276,7 @@ func (n *Network) checkMarks(c congestion.ECNConfig) error {
 func (n *Network) layBuffers(c congestion.Config, nicRate units.Rate) error {
 	g := n.graph
 	n.leastKmin, n.pauseAlone = math.MaxInt64, math.MaxInt64
-	// No pause cuts a train that is on the wire, and one that has come for its
-	// first MTU is accounted whole.
-	c.Buffer.Headroom.Bytes += 2 * units.Bytes((n.train-1)*(n.mtu+n.header))
+	c.Buffer.Headroom.Bytes += n.trainHeadroom()
 	for node := n.firstSwitch; int(node) < len(g.Nodes); node++ {
 		var ports []congestion.Port
 		for _, l := range g.Out(node) {
@@ -303,6 +301,12 @@ func (n *Network) layBuffers(c congestion.Config, nicRate units.Rate) error {
 	return nil
 }
 
+// trainHeadroom is the headroom that trains take beside that of packets: no pause cuts
+// one that is on the wire, and one that has come for its first MTU is accounted whole.
+func (n *Network) trainHeadroom() units.Bytes {
+	return 2 * units.Bytes((n.train-1)*(n.mtu+n.header))
+}
+
 // A shortage is headroom of a port that is less than PFC needs to lose nothing.
 type shortage struct {
 	link        topology.LinkID
@@ -312,7 +316,7 @@ type shortage struct {
 // compareHeadroom keeps the port that is the shortest of headroom.
 func (n *Network) compareHeadroom(l topology.LinkID, have units.Bytes, p congestion.Port) {
 	frame := units.Bytes(n.mtu + n.header)
-	needs := congestion.Headroom(p.Rate, p.Delay, n.pauseResponse, frame) + 2*units.Bytes(n.train-1)*frame
+	needs := congestion.Headroom(p.Rate, p.Delay, n.pauseResponse, frame) + n.trainHeadroom()
 	if needs-have > n.short.needs-n.short.have {
 		n.short = shortage{l, have, needs}
 	}
