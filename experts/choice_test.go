@@ -112,7 +112,7 @@ func compare(a, b float64) int {
 // TestRaceIsGumbelTopK compares the race of clocks with the definition: how often
 // each expert is chosen, how many of a group, and in which order.
 func TestRaceIsGumbelTopK(t *testing.T) {
-	draws := 20_000
+	draws := 40_000
 	if testing.Short() {
 		draws = 5000
 	}
