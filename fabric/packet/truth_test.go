@@ -52,8 +52,10 @@ func TestIncast(t *testing.T) {
 // pressure; with headroom cut to a packet, it is, and everything arrives all the
 // same.
 func TestHeadroom(t *testing.T) {
+	train := 1
 	run := func(headroom congestion.HeadroomConfig, doubt string) Counters {
 		s := lossless(t)
+		s.Packet.Train = train
 		s.Congestion.Buffer.Size = 8 * units.MB
 		s.Congestion.Buffer.Headroom = headroom
 		b := newBench(t, s, build(t, ls128()))
@@ -75,6 +77,10 @@ func TestHeadroom(t *testing.T) {
 	none := run(congestion.HeadroomConfig{}, "congestion.buffer.headroom, 0 B, is too small for PFC to be lossless") // pauses, and loses what they come too late for
 	require.Positive(t, none.Pauses)
 	require.Positive(t, none.Dropped[DropHeadroom])
+	train = 16 // and what trains take beside it is added
+	trains := run(congestion.HeadroomConfig{Bytes: 84, Delays: 2, Frames: 3}, "")
+	require.Positive(t, trains.Pauses)
+	require.Zero(t, trains.Dropped)
 }
 
 // fixedPoint is the parameter set on which the reference has checked the fluid
