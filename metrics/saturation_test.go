@@ -29,7 +29,7 @@ func md1(n int, load float64, seed uint64) metricstest.Story {
 func judgeAll(t *testing.T, story func(seed uint64) metricstest.Story) map[string]int {
 	t.Helper()
 	verdicts := map[string]int{}
-	for seed := range uint64(20) {
+	for seed := range uint64(10) {
 		r := measure(t, story(seed+1), metrics.DefaultConfig(), nil)
 		verdicts[r.Saturation.String()]++
 		t.Logf("%v: %s", r.Saturation.String(), r.Saturation.Evidence)
